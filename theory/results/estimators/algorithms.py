@@ -10,15 +10,15 @@ from mpmath import diag, eigsy, mpf, norm
 from sympy import Expr, Identity, Trace, cancel, limit, oo
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus import collect, rewrite, substitute
-from ...derivations import Condition, E, Gradient, Line, Lines, erratum, given, register, states
+from ...calculus import collect, over_directions, rewrite, substitute
+from ...derivations import Condition, E, Gradient, Line, Lines, erratum, given, note, register, states
 from ...derivations.draws import ALONG
 from ...expectation import Gaussian, expect
 from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, T, a, beta, e, e_d, lambda_, matrix, w, x_q, y_q
-from ..attention.cubic_features import QUERY_LAW, Lambda_N, shrunk_covariance
+from ..attention.cubic_features import POSITIVE, QUERY, QUERY_LAW, Lambda_N, shrunk_covariance
 from ..landscape.fixed_points import fixed_map_along
 from ..task.population import PAPER, Sigma_w
-from ..task.regression import closed_loss, force
+from ..task.regression import NOISELESS, closed_loss, force
 from ..task.second_moments import EIGENVECTOR
 
 A_w = matrix("A_w", D)
@@ -28,16 +28,10 @@ DEFINITION = Line(Lambda_N, ":=", Lambda + (Lambda + Trace(Lambda) * Identity(D)
 LEAST = Trace(Lambda) - Trace(Lambda * Lambda_N.I * Lambda)
 
 
-def _positive(point) -> None:
-    for letter in (Sigma_w, Lambda_q):
-        point[letter] = point[letter] * point[letter].T
-
-
 TASKS = Condition(
-    r"$\boldsymbol{w}$ has covariance $\boldsymbol{\Sigma}_w\ne0$, which need not commute with $\boldsymbol{\Lambda}$, and "
-    r"$\boldsymbol{x}_{q}$ any invertible covariance $\boldsymbol{\Lambda}_{q}$",
+    r"$\boldsymbol{w}$ has a covariance $\boldsymbol{\Sigma}_w \ne 0$",
     lambda point: min(eigsy(point[Sigma_w], eigvals_only=True)) >= 0 and norm(point[Sigma_w]) > 0,
-    _positive,
+    lambda point: point.__setitem__(Sigma_w, point[Sigma_w] ** 2),
     lambda point: point.__setitem__(Sigma_w, 0 * point[Sigma_w]),
 )
 
@@ -46,7 +40,7 @@ TASKS = Condition(
 @states("factor", lambda: (1 + 1 / N) * Sigma_w * Lambda + Trace(Sigma_w * Lambda) / N * Identity(D))
 @states("map", lambda: A_w.I * Sigma_w)
 @states("isotropic", lambda: Lambda + (Lambda + Trace(Lambda) * Identity(D)) / N)
-@given(TASKS)
+@given(TASKS, POSITIVE, QUERY)
 def other_tasks() -> Lines:
     """The normal equations for the effective map."""
     laws = [Gaussian(w, covariance=Sigma_w), QUERY_LAW]
@@ -65,7 +59,7 @@ def other_tasks() -> Lines:
 @register("16-loss", "Least loss of linear attention", section="Beside (16)")
 @states("map", lambda: Trace(Lambda) - Trace(Lambda * Lambda_N.I * Lambda))
 @states("each", lambda: lambda_ * (1 - 1 / (1 + (1 + T / lambda_) / N)))
-@given(ALONG, r"The loss is the sum of the second form over the eigendirections")
+@given(ALONG)
 def least_loss() -> Lines:
     """The loss (9-closed) at the map (16), then on an eigenvector of Lambda."""
     at_map = rewrite(substitute(closed_loss().result, {B: Lambda_N.I}), {M * Lambda_N.I: Lambda})
@@ -75,7 +69,8 @@ def least_loss() -> Lines:
     yield Line(E(ERROR), ">=", at_map, "A bound for the loss of every map")
     yield Line(B, ":=", Lambda_N.I, "The map (16)")
     yield Line(E(ERROR), "=", at_map, "reaches it", (), "map")
-    yield Line(e.T * share * e, "=", each, "The term of one eigendirection", (), "each")
+    yield Line(at_map, "=", over_directions(each), "Its sum over the eigendirections")
+    yield Line(e.T * share * e, "=", each, "The term of one of them", (), "each")
 
 
 @register("16-limit", "Least loss in a long context", section="Beside (16)")
@@ -100,7 +95,6 @@ def long_context() -> Lines:
 @register("16-large", "Regression in a long context", kind="limit", section="Section 3.4")
 @states("limit", lambda: beta.T * Lambda.I * x_q)
 @states("next", lambda: -beta.T * (Lambda.I + Trace(Lambda) * Lambda.I**2) * x_q)
-@given(r"At a given $\boldsymbol{\beta}$")
 def regression_in_long_context() -> Lines:
     """The first two orders of Lambda_N^-1."""
     first = 2 * Lambda.I - TracePolynomial(Lambda.I) * shrunk_covariance() * Lambda.I
@@ -114,11 +108,12 @@ def regression_in_long_context() -> Lines:
 @register("16-ols", "Least squares in context has no loss", section="Beside (16)")
 @states(lambda: w.T * x_q)
 @given(
+    NOISELESS,
     Condition(
-        r"$N \ge D$, so that $\hat{\boldsymbol{\Lambda}}$ is invertible; no label noise",
+        r"$N \ge D$",
         lambda point: point[N] >= point[D],
         outside=lambda point: point.__setitem__(Lambda_hat, diag([mpf(d < point[N]) for d in range(point[D])])),
-    )
+    ),
 )
 @erratum("The paper calls (16) approximately least squares: its loss is of order $1/N$ (16-limit), that of least squares is zero.")
 def least_squares() -> Lines:
@@ -138,21 +133,19 @@ def level() -> Expr:
 @states("finite", lambda: 1 / (lambda_ * (1 + (1 + T / lambda_) / N)) * (beta.T * e_d) * (e_d.T * x_q))
 @states("limit", lambda: (w.T * e_d) * (e_d.T * x_q))
 @states("next", lambda: -(1 + T / lambda_) / lambda_)
-@given(
-    EIGENVECTOR,
-    r"The prediction is the sum of this over the learned directions $d = 1$, ..., $m$; $T = \operatorname{tr}(\boldsymbol{\Lambda})$",
-    r"In the limit $\boldsymbol{\beta} = \hat{\boldsymbol{\Lambda}} \boldsymbol{w}$ becomes $\boldsymbol{\Lambda} \boldsymbol{w}$, for "
-    r"$\hat{\boldsymbol{\Lambda}}$ has mean $\boldsymbol{\Lambda}$ and a variance of order $1/N$ (31-limit)",
-)
+@given(EIGENVECTOR)
+@note("The prediction is the sum of this over the learned directions $d$")
 @erratum("The components are those of the population covariance; they are those of the context only as $N$ grows.")
 def principal_component() -> Lines:
     """The level at which the force vanishes on an eigenvector; then its limit."""
     direction = e_d.T * x_q
     finite, distance = level() * (beta.T * e_d) * direction, level() - 1 / lambda_
+    missed = beta - Lambda * w
     yield Line(M, ":=", E(Lambda_hat**2), "The second moment (31)")
     yield Line(B, ":=", level() * e_d * e_d.T, "The effective map of a learned direction")
     yield Line(force() * e_d, "=", 0 * e_d, "The force (53) vanishes on it")
     yield Line(beta.T * B * x_q, "=", finite, "Its prediction", (), "finite")
-    yield Line(beta, ":=", Lambda * w, "In a long context")
+    yield Line(E(missed.T * missed), "->", 0 * N, "In a long context", parameter=N, order=1)
+    yield Line(beta, ":=", Lambda * w, "So there")
     yield Line(finite, "->", (w.T * e_d) * direction, "the prediction tends to", (), "limit", parameter=N, order=1)
     yield Line(N * distance, "->", limit(N * distance, N, oo), "$N$ times the next order of the level", (), "next", parameter=N, order=1)

@@ -8,14 +8,15 @@ r"""The risks of (V9) in high dimension, N = c D: Bayes in closed form, beside l
 from sympy import Identity, Poly, Rational, Trace, binomial, expand, limit, oo, solve, sqrt, symbols
 
 from ...calculus import substitute
-from ...derivations import Condition, E, Line, Lines, given, register, states
+from ...derivations import Condition, E, Line, Lines, given, note, register, states
 from ...derivations.draws import at
 from ...expectation import SampleCovariance, expect
 from ...notation import D, Lambda, Lambda_hat, N, sigma
-from .optimality import TASK, c, nu, white_risk
+from .optimality import TASK, WHITE, c, nu, white_risk
 
 MOMENTS = range(1, 7)  # the moments of the spectrum that are derived
 generating, _series, _risk = symbols("x m R_Bayes", real=True)
+UNITS = r"The risks are in units of $\operatorname{tr}(\boldsymbol{\Lambda})$"
 LONG = Condition("$c > 1$", lambda point: point[c] > 1, lambda point: point.__setitem__(c, 1 + point[c]), at(c, 1))
 
 
@@ -35,13 +36,8 @@ def continued(series):
 @states("Bayes", lambda: (1 - c - nu + sqrt((1 - c - nu) ** 2 + 4 * nu)) / 2)
 @states("linear", lambda: (1 + nu) / (1 + nu + c))
 @states("least squares", lambda: nu / (c - 1))
-@given(
-    TASK,
-    r"White tokens, $\sigma^2=\nu\operatorname{tr}(\boldsymbol{\Lambda})$, $N = c D$; the risks are in units of "
-    r"$\operatorname{tr}(\boldsymbol{\Lambda})$, as $D$ goes to infinity; least squares: $c > 1$",
-    r"Assumed: the generating function of all moments obeys what is derived to the sixth (Marchenko and Pastur)",
-    r"At fixed $c$ and $\nu$ the risk for a finite $D$ differs by a relative $O(1/D)$",
-)
+@given(TASK, WHITE)
+@note(UNITS, "Argued, not derived: all moments obey the equation that is derived to the sixth (Marchenko and Pastur)")
 def high_dimension() -> Lines:
     """Moments by the engine, the equation that they obey, and its root at rho = sigma^2/N."""
     moments = 1 + sum(generating**k * _moment(k) for k in MOMENTS)

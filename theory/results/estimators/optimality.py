@@ -11,8 +11,8 @@ from functools import cache
 from mpmath import eigsy
 from sympy import Identity, S, Symbol, Trace, cancel, factor, limit, oo, solve, sqrt
 
-from ...calculus import gradient, hessian_form, rewrite, substitute
-from ...derivations import Condition, E, Gradient, Line, Lines, SecondVariation, given, register, states
+from ...calculus import gradient, hessian_form, over_directions, rewrite, substitute
+from ...derivations import Condition, E, Gradient, Line, Lines, SecondVariation, given, note, register, states
 from ...derivations.draws import EIGENVECTOR
 from ...expectation import Fixed, Gaussian, SampleCovariance, expect
 from ...notation import B, D, Lambda, Lambda_hat, M, N, T, a, beta, e, lambda_, sigma, symmetric_matrix, vector, w, x_q
@@ -30,10 +30,7 @@ u = vector("u", D)
 crossing = Symbol("N_*", positive=True)
 
 NOISY = (Fixed(beta, Lambda_hat * w + zeta), Gaussian(zeta, covariance=sigma**2 / N * Lambda_hat))
-TASK = (
-    r"$\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens, labels with noise of variance "
-    r"$\sigma^{2}$; the risk leaves out the noise of the query"
-)
+TASK = r"$\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens, label noise of variance $\sigma^{2}$ in the context"
 WHITE = r"White tokens, $\boldsymbol{\Lambda} = \lambda \boldsymbol{I}$, and $\sigma^2=\nu\operatorname{tr}(\boldsymbol{\Lambda})$"
 
 
@@ -45,20 +42,13 @@ def _at_most_one_more(point) -> None:
     point[N] = point.rng.randint(1, point[D] + 1)
 
 
-LONG = Condition("Long: $N > D + 1$, any covariance, which drops out", lambda point: point[N] > point[D] + 1, outside=_at_most_one_more)
-
-SHORT = Condition("Short: $N < D - 1$, the least-norm solution, for white tokens", lambda point: point[N] < point[D] - 1, _more_dimensions)
+LONG = Condition("$N > D + 1$", lambda point: point[N] > point[D] + 1, outside=_at_most_one_more)
+SHORT = Condition("$N < D - 1$", lambda point: point[N] < point[D] - 1, _more_dimensions)
 
 
 @register("V9-posterior", "The Bayes predictor is ridge")
 @states(lambda: beta - (Lambda_hat + sigma**2 / N * Identity(D)) * u)
-@given(
-    TASK,
-    r"$\sigma > 0$; the bracket is minus twice the logarithm of the posterior density at the task vector $\boldsymbol{u}$, up to a "
-    "constant",
-    r"So the posterior mean, at which this vanishes, predicts $\hat{y} = \boldsymbol{\beta}^{\top} (\hat{\boldsymbol{\Lambda}} + "
-    r"\sigma^{2}/N \boldsymbol{I})^{-1} \boldsymbol{x}_{q}$, with the least risk of all predictors",
-)
+@given(TASK)
 def posterior_mean() -> Lines:
     """Differentiate the logarithm of the Gaussian posterior, which is quadratic, and name what the context enters through."""
     residual = y - X_c.T * u
@@ -66,7 +56,9 @@ def posterior_mean() -> Lines:
     slope = -gradient(density, u) * sigma**2 / (2 * N)
     named = rewrite(slope, {X_c * X_c.T: N * Lambda_hat, X_c * y: N * beta})
     head = -(sigma**2) / (2 * N) * Gradient(density, u)
-    yield Line(head, "=", slope, "The slope of the logarithm of the posterior density")
+    yield Line(C, ":=", Lambda_hat + sigma**2 / N * Identity(D), r"The matrix of ridge with the penalty $\sigma^2/N$")
+    yield Line(substitute(named, {u: C.I * beta}), "=", 0 * u, "At the solution of ridge, the posterior mean, the slope below vanishes")
+    yield Line(head, "=", slope, r"The slope of the logarithm of the posterior density at a task vector $\boldsymbol{u}$")
     yield Line(head, "=", named, "In the letters of the context", ("8", "28"))
 
 
@@ -74,7 +66,7 @@ def posterior_mean() -> Lines:
 @states("any", lambda: rho**2 * Trace(Lambda * C.I**2) + sigma**2 / N * (Trace(Lambda * C.I) - rho * Trace(Lambda * C.I**2)))
 @states("slope", lambda: S.Zero)
 @states("Bayes", lambda: sigma**2 / N * Trace(Lambda * C.I))
-@given(TASK, r"$\rho>0$; the slope at $\rho=\sigma^2/N$ is zero for each context")
+@given(TASK)
 def risk_of_ridge() -> Lines:
     """Average over the task, the noise and the query; then rho = sigma^2 / N."""
     square, at_bayes, r = (w.T * x_q - beta.T * C.I * x_q) ** 2, {rho: sigma**2 / N}, Symbol("r", positive=True)
@@ -93,12 +85,8 @@ def risk_of_ridge() -> Lines:
 @register("V9-ols", "The risk of least squares in context")
 @states("long", lambda: sigma**2 * D / (N - D - 1))
 @states("short", lambda: lambda_ * (D - N) + sigma**2 * N / (D - N - 1))
-@given(
-    TASK,
-    LONG.text,
-    SHORT.text,
-    r"For $N = D - 1$, $D$ and $D + 1$ the risk is infinite for any covariance, unless there is no noise; without, it is 0 for $N \ge D$",
-)
+@given(TASK, "Short contexts: white tokens")
+@note("Short contexts: the solution of least norm", "Argued, not derived: with noise the risk is infinite for $N = D - 1$, $D$ and $D + 1$")
 def risk_of_least_squares() -> Lines:
     """An inverse Wishart moment: of Lambda_hat if the context is long, of its Gram matrix if it is short."""
     error = w.T * x_q - beta.T * Lambda_hat.I * x_q
@@ -137,7 +125,7 @@ def white_risk() -> dict:
 @register("V9-linear", "The risk of trained linear attention")
 @states("each", lambda: lambda_ * (1 - 1 / (1 + (1 + (T + sigma**2) / lambda_) / N)))
 @states("white", lambda: (1 + D + nu * D) / (N + 1 + D + nu * D))
-@given(TASK, EIGENVECTOR, r"The risk is the sum over the eigendirections; white: $\sigma^2=\nu\operatorname{tr}(\boldsymbol{\Lambda})$")
+@given(TASK, EIGENVECTOR)
 def risk_of_linear_attention() -> Lines:
     """What is left of the loss once all directions are learned."""
     left = Lambda - Lambda * M.I * Lambda**2
@@ -149,6 +137,7 @@ def risk_of_linear_attention() -> Lines:
     yield Line(risk, "=", Trace(left), "The risk there")
     yield Line(e.T * left * e, "=", lambda_ - lambda_**3 / a, "Its share of one direction")
     yield Line(e.T * left * e, "=", linear_risk(), "With the moment", (2,), "each")
+    yield Line(risk, "=", over_directions(linear_risk()), "Summed over all of them")
     for letter, value in IN_UNITS.items():
         yield Line(letter, ":=", value, "White tokens")
     yield Line(linear_risk() / lambda_, "=", white_risk()["linear"], r"In units of $\operatorname{tr}(\boldsymbol{\Lambda})$", (), "white")
@@ -157,7 +146,7 @@ def risk_of_linear_attention() -> Lines:
 @register("V9-crossover", "From $D + 2$ tokens up to this context length linear attention beats least squares")
 @states("N", lambda: (D + 1 + nu * D) ** 2 / (D + 1))
 @states("limit", lambda: (1 + nu) ** 2)
-@given(TASK, WHITE, "$N > D + 1$; without noise least squares is exact, and $N_{*} = D + 1$")
+@given(TASK, WHITE, LONG)
 def crossover() -> Lines:
     """Set the two risks equal; the equation is linear in N."""
     linear, squares = white_risk().values()
@@ -166,7 +155,7 @@ def crossover() -> Lines:
     yield Line(linear - squares, "=", apart, "Linear attention less least squares")
     yield Line(crossing, ":=", factor(length), "It vanishes at", (), "N")
     yield Line(apart.subs(N, crossing), "=", 0 * nu, "for there")
-    yield Line(Line(N, "<", crossing), "=>", Line(linear, "<", squares), "Below, linear attention is better", conditions=(LONG,))
+    yield Line(Line(N, "<", crossing), "=>", Line(linear, "<", squares), "Below, linear attention is better")
     yield Line(crossing / D, "->", limit(length / D, D, oo), "In high dimension", (), "limit", parameter=D, order=1)
 
 
@@ -182,18 +171,17 @@ def _positive(point) -> None:
     TASK,
     EIGENVECTOR,
     Condition(r"$\boldsymbol{C}$ is positive definite", lambda point: min(eigsy(point[C], eigvals_only=True)) > 0, _positive),
-    r"If $N<D$ and the noise is small, (V9-unseen) says more; under much noise it may say less",
-    r"Bayes is best: the risks of linear attention and of least squares are upper bounds, and the second also tends to $\sigma^{2} D/N$",
-    r"To first order in $1/N$ linear attention keeps $(1 + D) \operatorname{tr}(\boldsymbol{\Lambda})/N$ more, (16-limit), "
-    "which no noise explains",
 )
 def bounds() -> Lines:
     """Jensen's inequality for the risk given the context."""
     trace, penalty = Trace(Lambda * C.I), sigma**2 / N
     bend = hessian_form(trace, {C: dC})
     lower = cancel(penalty * lambda_ / (lambda_ + penalty))
-    law = Fixed(C, Lambda_hat + penalty * Identity(D))
+    law, squares = Fixed(C, Lambda_hat + penalty * Identity(D)), risk_of_least_squares().parts["long"] / D
     yield Line(SecondVariation(trace, {C: dC}), "=", bend, r"How the risk given the context bends with $\boldsymbol{C}$", (), "curvature")
     yield Line(bend, ">=", 0 * nu, "It is convex")
-    yield Line(E(penalty * e.T * Lambda * C.I * e, law), ">=", lower, "So its average is at least its value at the mean", (), "lower")
+    yield Line(E(C, law) * e, "=", (lambda_ + penalty) * e, r"The mean of $\boldsymbol{C}$ on an eigenvector")
+    yield Line(E(penalty * e.T * Lambda * C.I * e, law), ">=", lower, "So this share is at least its value at the mean", (), "lower")
     yield Line(N * lower, "->", limit(N * lower, N, oo), "In a long context", (), "long", parameter=N, order=1)
+    yield Line(N * squares, "->", sigma**2, "A share of the risk of least squares tends to the same", parameter=N, order=1)
+    yield Line(N * linear_risk(), "->", lambda_ + T + sigma**2, "but not that of linear attention", parameter=N, order=1)

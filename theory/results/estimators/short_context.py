@@ -8,7 +8,7 @@ from sympy import Derivative, Identity, Symbol, Trace, cancel, diff, factor, sym
 
 from ...calculus import eigenvalue, over_directions
 from ...derivations import Condition, E, Line, Lines, given, register, states
-from ...derivations.draws import eigenbasis
+from ...derivations.draws import eigenbasis, satisfying
 from ...expectation import Fixed, expect
 from ...notation import D, Lambda, Lambda_hat, N, T, lambda_, sigma
 from ..task.regression import X_c
@@ -22,6 +22,9 @@ _one, _two, _first, _second = symbols("lambda_1 lambda_2 m_1 m_2", positive=True
 def _short(point) -> None:
     point[N] = min(point[N], point[D])
     point[lambda_N] = eigenbasis(point)[0][point[N] - 1]
+
+
+def _of_tokens(point) -> None:
     tokens = point.drawn(X_c)
     point[Lambda_hat] = tokens * tokens.T / point[N]
     point[u] = point[u] - tokens * (tokens.T * tokens) ** -1 * tokens.T * point[u]
@@ -36,8 +39,13 @@ def _short(point) -> None:
 @states("lower", lambda: over_directions(lambda_, N + 1) + eigenvalue[N] * N * sigma**2 / (T + sigma**2))
 @given(
     TASK,
-    Condition(r"$N\le D$; $\lambda_1\ge\dots\ge\lambda_D$ are the eigenvalues of $\boldsymbol{\Lambda}$", draw=_short),
-    r"Without noise the bound is the sum of the $D-N$ smallest $\lambda_d$; for white tokens and $N=D$ it is that of (V9-bounds)",
+    Condition(
+        r"$N \le D$, and $\lambda_N$ is the $N$th of the eigenvalues of $\boldsymbol{\Lambda}$, the largest first",
+        lambda point: point[N] <= point[D] and point[lambda_N] == eigenbasis(point)[0][point[N] - 1],
+        _short,
+        lambda point: (_short(point), point.__setitem__(lambda_N, 2 * point[T])),
+    ),
+    satisfying(r"$\boldsymbol{u}$ is orthogonal to the tokens", {Lambda_hat * u: 0 * u}, _of_tokens),
 )
 def unseen() -> Lines:
     """The posterior covariance outside the span of the tokens and inside; the least trace; Jensen's inequality inside."""

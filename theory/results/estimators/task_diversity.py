@@ -5,17 +5,17 @@ r"""The risks of (V11) in high dimension, for K = kappa D tasks and N = (1 + nu)
     \mathcal R_{\rm new} = 2u - 1 + (1 + \theta)\Bigl(1 - u - \theta\frac{du}{d\theta}\Bigr)
 """
 
-from mpmath import mpf
 from sympy import Derivative, Rational, Symbol, factor, limit, numer, oo, sqrt, together
 
-from ...derivations import Condition, Line, Lines, given, register, states
+from ...derivations import Condition, Line, Lines, given, note, register, states
+from ...derivations.draws import at
 from ...notation import D, N, T, lambda_, sigma
 from ..landscape.fixed_points import b
 from ..task.population import P_w, omega
 from ..variations.finite_tasks import DRAWN, GIVEN, risks
 from ..variations.labels import p
-from .high_dimension import continued, generating, high_dimension
-from .optimality import c, nu
+from .high_dimension import UNITS, continued, generating, high_dimension
+from .optimality import WHITE, c, nu
 
 kappa = Symbol("kappa", positive=True)  # K/D
 theta = Symbol("theta", positive=True)  # (1 + nu) D/N, with noise of nu tr(Lambda)
@@ -23,13 +23,9 @@ u = Symbol("u", positive=True)  # the mean of theta/(omega + theta) over the dir
 R_seen, R_new = (Symbol(rf"R_{name}", real=True) for name in ("seen", "new"))
 
 
-def _set_kappa(point, value) -> None:
-    point[kappa] = value
-
-
-FEWER = Condition(r"$\kappa < 1$", lambda point: point[kappa] < 1, lambda point: _set_kappa(point, point[kappa] / (1 + point[kappa])))
-AS_MANY = Condition(r"$\kappa = 1$", lambda point: point[kappa] == 1, lambda point: _set_kappa(point, mpf(1)))
-MORE = Condition(r"$\kappa > 1$", lambda point: point[kappa] > 1, lambda point: _set_kappa(point, 1 + point[kappa]))
+FEWER = Condition(r"$\kappa < 1$", lambda point: point[kappa] < 1, lambda point: at(kappa, point[kappa] / (1 + point[kappa]))(point))
+AS_MANY = Condition(r"$\kappa = 1$", lambda point: point[kappa] == 1, at(kappa, 1))
+MORE = Condition(r"$\kappa > 1$", lambda point: point[kappa] > 1, lambda point: at(kappa, 1 + point[kappa])(point))
 
 
 @register("V11-limit", "The risks in high dimension: the transition in the number of tasks", kind="limit")
@@ -39,15 +35,11 @@ MORE = Condition(r"$\kappa > 1$", lambda point: point[kappa] > 1, lambda point: 
 @states("few", lambda: 1 - kappa)
 @states("as many", lambda: Rational(1, 2))
 @states("many", lambda: 1)
-@given(
-    GIVEN,
-    DRAWN,
-    r"White tokens, $\sigma^2 = \nu\operatorname{tr}(\boldsymbol{\Lambda})$, $K = \kappa D$ and $N = (1 + \nu)D/\theta$ as $D$ goes to "
-    r"infinity; the risks are in units of $\operatorname{tr}(\boldsymbol{\Lambda})$, and $u$ is the mean of $\theta/(\omega + \theta)$ "
-    r"over the eigenvalues $\omega$ of $\boldsymbol{\Sigma}_w$",
-    r"Assumed, as in (V9-limit): the law of Marchenko and Pastur, and $\operatorname{tr}(\boldsymbol{\Sigma}_w)/D = 1$",
-    r"Long contexts, small $\theta$: the risk on new tasks is $1 - \kappa$ for $K < D$, $\sqrt{\theta}/2$ at $K = D$ and $\theta$ "
-    r"above, that after infinitely many tasks",
+@given(GIVEN, DRAWN, WHITE, r"$K = \kappa D$")
+@note(
+    UNITS,
+    r"$u$ is the mean of $\theta/(\omega + \theta)$ over the eigenvalues $\omega$ of $\boldsymbol{\Sigma}_w$",
+    r"Argued, not derived: they have the law of Marchenko and Pastur, (V9-limit), and the mean 1",
 )
 def transition() -> Lines:
     """The share of a direction in either risk, as D grows; then the average over the directions, by that of (V9-limit)."""
