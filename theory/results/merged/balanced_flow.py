@@ -97,8 +97,8 @@ def on_aligned_set() -> tuple[Line, ...]:
 @erratum(
     r"An invariant set for a white covariance, and not a consequence of small initial weights alone: balance gives "
     r"$\boldsymbol{W}_1=\boldsymbol{w}_2\boldsymbol{m}^\top$ with some unit vector $\boldsymbol{m}$, which turns towards "
-    r"$\hat{\boldsymbol{c}}$ within a time of order $\tau/\gamma$, shorter than the plateau by the factor $\ln(1/w_{\rm init})$. An "
-    r"exactly opposite $\boldsymbol{m}$ leads to zero"
+    r"$\hat{\boldsymbol{c}}$ as in (T6-white): within a time of order $\tau/\gamma$, shorter than the plateau by the factor "
+    r"$\ln(1/w_{\rm init})$, unless it begins nearly opposite. An exactly opposite $\boldsymbol{m}$ leads to zero"
 )
 def aligned_set() -> Lines:
     """The flow (13) on W_1 = w_2 c_hat'."""
