@@ -64,7 +64,9 @@ def white(change: Mapping | None = None) -> list[float]:
 NUMBERS = (0.3, 0.2, 0.4, -0.1)
 
 
-@claim("V13-white", method="Monte Carlo", tolerance=SAMPLING, theory=white, wrong={"N + 1 for N": {N: N + 1}, "D + 1 for D": {D: D + 1}})
+@claim("V13-white", method="Monte Carlo", tolerance=SAMPLING, theory=white)
+@wrong("N + 1 for N", {N: N + 1})
+@wrong("D + 1 for D", {D: D + 1})
 def white_losses(expected) -> float:
     """The loss of four layers, and the least loss of one and two by least squares, over 100,000 contexts of 8 tokens."""
     X = draws.generator(132).standard_normal((100_000, 8, 3))

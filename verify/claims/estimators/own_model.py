@@ -48,7 +48,9 @@ def score_on_prompts(derived: Model, model: Model, scales: tuple[float, ...], se
     return largest_score(_prompt_averages(model, scales, seed), np.array([loss.value(point), *loss.velocity(point)]))
 
 
-@claim("V10-steps", method="autograd", tolerance=SAMPLING, theory=two_steps(), wrong={"N + 1 for N": LONGER, "one step": ONE_STEP})
+@claim("V10-steps", method="autograd", tolerance=SAMPLING, theory=two_steps())
+@wrong("N + 1 for N", LONGER)
+@wrong("one step", ONE_STEP)
 def own_model_on_prompts(model: Model) -> float:
     """The loss and the flow derived from the expression, degree four in U, against autograd on 64,000 prompts."""
     return score_on_prompts(model, two_steps(), (0.4,), seed=10)
