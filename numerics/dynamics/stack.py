@@ -18,15 +18,17 @@ from ..parametrizations.attention import MergedWeights, SeparateWeights
 from ..parametrizations.base import Parametrization
 from ..tasks.losses import QuadraticLoss, TwoSided
 from .solver import FlowError, Linear
-from .stabilised import stabilised
+from .stabilised import length, tables
 from .trajectory import Statistics, Trajectories, Trajectory
 
-STAGES = (8, 10, 13, 17, 22, 28, 36, 46, 60, 80, 110)  # of the stabilised methods; runs with equal counts step together
+STAGES = (5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 20, 22, 25, 28, 32, 36, 41, 46, 52, 60)  # of the stabilised methods
+LENGTHS = np.array([length(s) for s in STAGES])
 EXPLICIT = 5.2  # DOP853 damps a mode of this rate times step
-SWITCH, RETURN = 3.0, 1.6  # plateaus begin when errors would allow this multiple of EXPLICIT, and end below that one
-REST = 12  # steps of DOP853 after which a run may go back to the other methods
-LOOK = 3  # steps between two looks at the largest rate
-MARGIN = 1.1  # between a rate found by power iteration and the stability that a step is given for
+BENT = 0.0015  # the estimated error of a stabilised step, over h^4 times the fourth derivative
+READY = 0.8  # share of the runs on plateaus that step at once: those of more stages wait for each other, since wide steps cost least
+BESIDES = 6  # velocities that would take as long as the rest of a step
+LOOK = 5  # steps between two looks at the largest rate
+MARGIN = 1.05  # between a rate found by power iteration and the stability that a step is given for
 SAFETY, SLOWER, FASTER = 0.8, 0.2, 6.0
 # DOP853 with its second and third stages first: the later ones do without them, and sum over what follows
 _ORDER = [1, 2, 0, *range(3, 13)]
@@ -120,8 +122,12 @@ class Stack:
         dq *= column
         return out
 
+    def step(self, y: np.ndarray, hf: np.ndarray, A: np.ndarray, C: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The end of a step of the stabilised methods number ``counts`` (n,), which fall from run to run, or of DOP853 if they are -1."""
+        return self.stabilised(y, hf, A, C, counts) if counts[0] >= 0 else self.dop853(y, hf, A, C)
+
     def dop853(self, y: np.ndarray, hf: np.ndarray, A: np.ndarray, C: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The end of a step of DOP853, its h f there, and the two estimates (2, P, n) of its error, for A and C times h."""
+        """The end of a step, its h f there, and the two estimates (2, P, n) of its error, for A and C times h."""
         stages = np.empty((13, *y.shape), y.dtype)
         rows = stages.reshape(13, -1)
         stages[1], stages[2] = 0, hf
@@ -132,26 +138,23 @@ class Stack:
             stages[i if i > 2 else i - 1] = self.velocity(at, A, C)
         return at, stages[12], (DOP853_ERRORS.astype(y.dtype)[:, 2:] @ rows[2:]).reshape(2, *y.shape)
 
-    def stabilised(
-        self, y: np.ndarray, hf: np.ndarray, A: np.ndarray, C: np.ndarray, count: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The same of a step of the stabilised method number ``count``, with one estimate (1, P, n) of its error."""
-        method = stabilised(STAGES[count])
-        g, before = y, np.zeros_like(y)
-        for j, (mu, nu, kappa) in enumerate(method.recurrence.T):
-            step = self.velocity(g, mu * A, mu * C) if j else mu * hf
-            before *= -kappa
-            before += step
-            before += nu * g
-            g, before = before, g if j else y.copy()
-        stages = np.empty((5, *y.shape), y.dtype)
-        rows = stages.reshape(5, -1)
-        stages[0] = self.velocity(g, A, C)
-        for i, weights in enumerate(method.last, start=1):
-            at = (weights[:i] @ rows[:i]).reshape(y.shape)
-            at += g
-            stages[i] = self.velocity(at, A, C)
-        return at, stages[4], (method.error @ rows).reshape(1, *y.shape)
+    def stabilised(self, y: np.ndarray, hf: np.ndarray, A: np.ndarray, C: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The end of a step and its h f there; the recurrence goes on for the first runs alone as those of fewer stages are done."""
+        first, recurrence = (table.take(counts, 2) for table in tables(STAGES[: counts[0] + 1]))
+        g, stages = y, np.empty((4, *y.shape), y.dtype)
+        for i, weights in enumerate(first):
+            stages[i] = self.velocity(g, A, C) if i else hf
+            g = np.einsum("kn,kpn->pn", weights[: i + 1], stages[: i + 1])
+            g += y
+        change, left = np.zeros_like(g), np.array(STAGES).take(counts) - 4
+        for j in range(left[0]):
+            live = int(np.searchsorted(-left, -j))
+            mu, kappa = recurrence[:, j, :live]
+            moved = change[:, :live]
+            moved *= kappa
+            moved += self.velocity(g[:, :live], mu * A[..., :live], mu * C[..., :live])
+            g[:, :live] += moved
+        return g, self.velocity(g, A, C)
 
 
 def _diagonalised(loss: QuadraticLoss) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -174,27 +177,24 @@ class Together:
         self, stack: Stack, states: np.ndarray, stops: np.ndarray, rtol: float, atol: np.ndarray, max_steps: int, *, sparse: bool = False
     ) -> None:
         self.stack, self.y, self.stops, self.rtol, self.atol, self.most, self.sparse = stack, states, stops, rtol, atol, max_steps, sparse
-        size = states.shape[1]
-        self.f = stack.velocity(states, stack.A, stack.C)
-        speed, length = np.sqrt((self.f**2).sum(0)), np.sqrt((states**2).sum(0))
+        self.f, size = stack.velocity(states, stack.A, stack.C), states.shape[1]
+        speed, norm = np.sqrt((self.f**2).sum(0)), np.sqrt((states**2).sum(0))
         self.t, self.steps, self.evaluations = np.zeros(size, states.dtype), np.zeros(size, int), np.ones(size, int)
-        self.h = np.where(speed > 0, 0.01 * length / np.where(speed > 0, speed, 1.0), stops[-1])
+        self.h = np.where(speed > 0, 0.01 * norm / np.where(speed > 0, speed, 1.0), stops[-1])
         self.rate, self.mode, self.stiff = np.zeros(size), self.f / np.where(speed > 0, speed, 1.0), np.zeros(size, bool)
-        self.rest, self.passed, self.rounding = np.zeros(size, int), np.zeros(size, int), np.zeros_like(states)
+        self.passed, self.floor, self.past, self.gap = np.zeros(size, int), np.tile(atol, (len(states), 1)), self.f.copy(), np.ones(size)
         self.taken = [(np.arange(size), self.t.copy(), states.T.copy(), np.full(size, -1))]
-        self.lengths = np.array([stabilised(s).length for s in STAGES])
 
     def run(self) -> None:
         """Take steps until every run is at its end."""
         turn = 0
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             while (active := np.flatnonzero(self.passed < len(self.stops))).size:
-                turn += 1
                 self._check(active)
-                # -1 is DOP853. The others wait for the method that most runs need: wide steps cost least.
-                needed = np.where(self.stiff, np.searchsorted(self.lengths, MARGIN * self.h * self.rate), -1)[active]
-                method = int(np.bincount(needed + 1).argmax()) - 1
-                self._step(active[needed == method], method, look=turn % LOOK == 0)
+                stiff, turn = self.stiff[active], turn + 1
+                for runs in (active[~stiff], active[stiff]):
+                    if runs.size:
+                        self._step(runs, look=turn % LOOK == 0)
 
     def _check(self, active: np.ndarray) -> None:
         stuck = active[~(self.h[active] > 4 * np.finfo(float).eps * self.t[active])]
@@ -204,30 +204,34 @@ class Together:
         if slow.size:
             raise FlowError(f"run {slow[0]} took more than max_steps = {self.most} steps", float(self.t[slow[0]]))
 
-    def _step(self, runs: np.ndarray, count: int, *, look: bool) -> None:
-        """One step of all ``runs``, of DOP853 or of the stabilised method number ``count``."""
-        whole = len(runs) == len(self.t)
-        y, f = (self.y, self.f) if whole else (self.y.take(runs, 1), self.f.take(runs, 1))
-        left = self.stops[self.passed[runs]] - self.t[runs]
-        h = np.minimum(self.h[runs], left)
-        A, C = self.stack.A.take(runs, 2), self.stack.C.take(runs, 2)
-        sized = (y, f * h, A * h, C * h)
-        new, moved, errors = self.stack.dop853(*sized) if count < 0 else self.stack.stabilised(*sized, count)
+    def _step(self, runs: np.ndarray, *, look: bool) -> None:
+        """One step of all ``runs``, all of DOP853 or all of stabilised methods."""
+        stiff, left = bool(self.stiff[runs[0]]), self.stops[self.passed[runs]] - self.t[runs]
+        counts, h = np.full(len(runs), -1), np.minimum(self.h[runs], left)
+        if stiff:
+            counts = np.searchsorted(LENGTHS, MARGIN * h * self.rate[runs])
+            order = np.argsort(-counts, kind="stable")
+            order = order[counts[order] <= counts[order[int((1 - READY) * len(order))]]]
+            runs, left, counts, h = runs[order], left[order], counts[order], h[order]
+        y, f, A, C = self.y.take(runs, 1), self.f.take(runs, 1), self.stack.A.take(runs, 2), self.stack.C.take(runs, 2)
+        new, moved, *errors = self.stack.step(y, f * h, A * h, C * h, counts)
         scale = np.maximum(np.abs(y), np.abs(new))
         scale *= self.rtol
-        scale += np.maximum(self.atol[runs], self.rounding.take(runs, 1))
-        errors /= scale
-        squares = np.einsum("epn,epn->en", errors, errors) / len(y)
-        # DOP853 weighs its two estimates as Hairer's code does
-        error = squares[0] / np.sqrt(np.maximum(squares[0] + 0.01 * squares[1], 1e-300)) if count < 0 else np.sqrt(squares[0])
-        factor = np.clip(SAFETY * np.where(error > 0, error, 1e-30) ** (-1 / 8 if count < 0 else -1 / 4), SLOWER, FASTER)
-        factor[~np.isfinite(error)] = SLOWER
+        scale += self.floor.take(runs, 1)
+        error = bend = self._bend(runs, h, new - y, f, moved, scale)
+        if not stiff:  # the two estimates weighed as in Hairer's code
+            fifth, third = (((estimate / scale) ** 2).mean(0) for estimate in errors[0])
+            error = fifth / np.sqrt(np.maximum(fifth + 0.01 * third, 1e-300))
         good = error <= 1
-        wish = h * np.where(good, factor, np.minimum(factor, SAFETY))
-        self.evaluations[runs] += 12 if count < 0 else STAGES[count] + 1
+        wish, ahead = (
+            h * np.where(np.isfinite(one), np.clip(SAFETY * np.maximum(one, 1e-30) ** power, SLOWER, FASTER), SLOWER)
+            for one, power in ((error, -1 / 4 if stiff else -1 / 8), (bend, -1 / 4))
+        )
+        wish = np.where(good, wish, np.minimum(wish, SAFETY * h))
+        self.evaluations[runs] += np.array(STAGES).take(counts) if stiff else 12
         if not good.all():
-            self.h[runs[~good]] = wish[~good]
-            runs, h, left, wish, new, moved, A, C = (part.compress(good, -1) for part in (runs, h, left, wish, new, moved, A, C))
+            self.h[runs[~good]], parts = wish[~good], (runs, h, left, wish, ahead, counts, f, new, moved, A, C)
+            runs, h, left, wish, ahead, counts, f, new, moved, A, C = (part.compress(good, -1) for part in parts)
             if not runs.size:
                 return
         stops = h >= left
@@ -236,46 +240,48 @@ class Together:
         self.passed[runs] += stops
         self.steps[runs] += 1
         velocity = moved / h
-        self.y[:, runs], self.f[:, runs] = new, velocity
+        self.y[:, runs], self.f[:, runs], self.past[:, runs], self.gap[runs] = new, velocity, f, h
         if not self.sparse or stops.any():
             kept = stops if self.sparse else slice(None)
-            self.taken.append((runs[kept], self.t[runs[kept]], new.T[kept].copy(), np.full(len(runs), count)[kept]))
+            self.taken.append((runs[kept], self.t[runs[kept]], new.T[kept].copy(), counts[kept]))
         if look:
             self._look(runs, new, velocity, A, C)
-        self._choose(runs, wish, count >= 0)
+        self._choose(runs, wish, ahead, stiff)
+
+    def _bend(self, runs: np.ndarray, h: np.ndarray, missed: np.ndarray, f: np.ndarray, moved: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """``BENT`` h^4 times the fourth derivative: by how far the last three velocities miss what y has moved by."""
+        q = self.gap[runs] / h
+        missed -= (1 / 3 + q / 2) / (1 + q) * moved
+        missed -= (1 / 6 + q / 2) / q * h * f
+        missed += h / (6 * q * (1 + q)) * self.past.take(runs, 1)
+        missed /= scale
+        return 72 * BENT / (1 + 2 * q) * np.sqrt(np.einsum("pn,pn->n", missed, missed) / len(missed))
 
     def _look(self, runs: np.ndarray, y: np.ndarray, f: np.ndarray, A: np.ndarray, C: np.ndarray) -> None:
         """A step of power iteration on the Jacobian, from the direction of the last one; and the rounding errors of the velocity."""
-        self.rounding[:, runs] = self.stack.velocity(np.abs(y), np.full(A.shape, 10 * np.finfo(float).eps), np.zeros(C.shape))
+        noise = np.full(A.shape, 10 * np.finfo(float).eps)
+        self.floor[:, runs] = np.maximum(self.atol[runs], self.stack.velocity(np.abs(y), noise, 0 * C))
         apart = 1e-6
         image = (self.stack.velocity(y + apart * self.mode.take(runs, 1), A, C) - f) / apart
         rate = np.sqrt(np.einsum("pn,pn->n", image, image))
-        self.evaluations[runs] += 1
-        self.rate[runs] = rate
-        self.mode[:, runs] = image / np.where(rate > 0, rate, 1.0)
+        self.evaluations[runs] += 2
+        self.rate[runs], self.mode[:, runs] = rate, image / np.where(rate > 0, rate, 1.0)
 
-    def _choose(self, runs: np.ndarray, wish: np.ndarray, stiff: bool) -> None:
-        """The next step and method of each run: ``wish`` is what the error allows."""
-        limit = np.where(self.rate[runs] > 0, EXPLICIT / np.maximum(self.rate[runs], 1e-300), np.inf)
-        if stiff:
-            self.stiff[runs] = stays = wish > RETURN * limit
-            self.rest[runs[~stays]] = REST
-            longest = self.lengths[-1] / (MARGIN * EXPLICIT) * limit
-            self.h[runs] = np.where(self.stiff[runs], np.minimum(wish, 0.999 * longest), np.minimum(wish, limit))
-        else:
-            self.rest[runs] -= 1
-            self.stiff[runs] = (wish > SWITCH * limit) & (self.rest[runs] < 0)
-            self.h[runs] = np.where(self.stiff[runs], SWITCH * limit, np.minimum(wish, limit))
+    def _choose(self, runs: np.ndarray, wish: np.ndarray, ahead: np.ndarray, stiff: bool) -> None:
+        """The next step and method of each run: ``wish`` and ``ahead`` are what errors allow."""
+        rate = np.maximum(self.rate[runs], 1e-300)
+        limit, longest = EXPLICIT / rate, 0.999 * LENGTHS[-1] / (MARGIN * rate)
+        near, ahead = limit if stiff else np.minimum(wish, limit), np.minimum(wish if stiff else ahead, longest)
+        stages = np.array(STAGES).take(np.searchsorted(LENGTHS, MARGIN * ahead * rate))
+        self.stiff[runs] = better = (12 + BESIDES) * ahead > (stages + BESIDES) * near
+        self.h[runs] = np.where(better, ahead, near)
 
     def steps_by_run(self) -> "Steps":
         """All steps, those of a run one after the other."""
-        runs, times, blocks, methods = zip(*self.taken, strict=True)
-        order = np.argsort(np.concatenate(runs), kind="stable")
-        counts, places = np.bincount(np.concatenate(runs)), np.empty_like(order)
-        states, places[order] = np.empty((len(order), len(self.y))), np.arange(len(order))
-        for place, block in zip(np.split(places, np.cumsum([len(block) for block in blocks])), blocks, strict=False):
-            states[place] = block
-        return Steps(self.stack, np.append(0, np.cumsum(counts)), np.concatenate(times)[order], states, np.concatenate(methods)[order])
+        runs, times, states, methods = (np.concatenate(part) for part in zip(*self.taken, strict=True))
+        order = np.argsort(runs, kind="stable")
+        first = np.append(0, np.cumsum(np.bincount(runs)))
+        return Steps(self.stack, first, times[order], states.take(order, 0), methods[order])
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,15 +312,13 @@ class Steps:
             low, high = self.first[runs[chosen[0]]], self.first[runs[chosen[0]] + 1]
             after[chosen] = low + np.clip(np.searchsorted(self.times[low:high], t[chosen]), 1, high - low - 1)
         h, found = t - self.times[after - 1], np.empty((self.states.shape[1], len(t)))
-        for method in np.unique(self.methods[after]):
-            chosen = np.flatnonzero(self.methods[after] == method)
-            for part in np.array_split(chosen, -(-len(chosen) // WIDTH)):
-                y, (A, C) = (
-                    np.ascontiguousarray(self.states.take(after[part] - 1, 0).T),
-                    (side.take(runs[part], 2) * h[part] for side in (self.stack.A, self.stack.C)),
-                )
-                sized = (y, self.stack.velocity(y, A, C), A, C)
-                found[:, part] = (self.stack.dop853(*sized) if method < 0 else self.stack.stabilised(*sized, int(method)))[0]
+        share, method = h / np.diff(self.times, prepend=0)[after], self.methods[after]
+        counts = np.where(method < 0, -1, np.searchsorted(LENGTHS, share * LENGTHS[method]))
+        order, stiff = np.argsort(-counts, kind="stable"), int((counts >= 0).sum())
+        for part in np.split(order, [*range(WIDTH, stiff, WIDTH), *range(stiff or WIDTH, len(t), WIDTH)]):
+            y = np.ascontiguousarray(self.states.take(after[part] - 1, 0).T)
+            A, C = (side.take(runs[part], 2) * h[part] for side in (self.stack.A, self.stack.C))
+            found[:, part] = self.stack.step(y, self.stack.velocity(y, A, C), A, C, counts[part])[0]
         return self.stack.turned(found.T, runs, back=True)
 
 
