@@ -62,7 +62,8 @@ def _unmasked(letters: Mapping) -> np.ndarray:
     return value
 
 
-@claim("1", method="forward pass", theory=defined("1"), wrong={"the target of the query unmasked": _unmasked})
+@claim("1", method="forward pass", theory=defined("1"))
+@wrong("the target of the query unmasked", _unmasked)
 def prompt_has_its_blocks(formula: Definition) -> float:
     """The prompt matrix of random tokens against its blocks."""
     x, task, prompt, _ = _tokens()
@@ -118,7 +119,8 @@ def _output(formula: Definition, **options: Any) -> float:
     )
 
 
-@claim("5", method="forward pass", theory=defined("5"), wrong={"the scores not divided": lambda letters: defined("5")({**letters, rho: 1})})
+@claim("5", method="forward pass", theory=defined("5"))
+@wrong("the scores not divided", lambda letters: defined("5")({**letters, rho: 1}))
 def softmax_module_computes_its_formula(formula: Definition) -> float:
     """The output of a softmax module of rank two, every token, against the formula."""
     return _output(formula, softmax=True, rho=1.5)
@@ -131,18 +133,20 @@ def linear_module_computes_its_formula(formula: Definition) -> float:
     return _output(formula)
 
 
-@claim("6", method="forward pass", theory=defined("6"), wrong={"the last context token": lambda letters: letters[ATTN][-1, -2]})
+@claim("6", method="forward pass", theory=defined("6"))
+@wrong("the last context token", lambda letters: letters[ATTN][-1, -2])
 def prediction_is_the_corner(corner: Definition) -> float:
     """The prediction of a softmax and of a linear module against the corner of the output."""
     residuals = []
     for softmax in (True, False):
         attention, inputs, _ = _attention(softmax=softmax)
-        outputs, predictions = attention.attend(inputs), attention(inputs)
-        residuals += [distance(corner({ATTN: one.detach()}), code) for one, code in zip(outputs, predictions, strict=True)]
+        pairs = zip(attention.attend(inputs), attention(inputs), strict=True)
+        residuals += [distance(corner({ATTN: one.detach()}), code) for one, code in pairs]
     return max(residuals)
 
 
-@claim("8", method="forward pass", theory=defined("8"), wrong={"N + 1 for N": formulas.times(SIZES[N] / (SIZES[N] + 1))})
+@claim("8", method="forward pass", theory=defined("8"))
+@wrong("N + 1 for N", formulas.times(SIZES[N] / (SIZES[N] + 1)))
 def features_hold_the_correlation(correlation: Definition) -> float:
     """The features vec(beta x_q') that the networks read, against beta by its definition."""
     prompt = prompts()[0][:1]
@@ -150,7 +154,8 @@ def features_hold_the_correlation(correlation: Definition) -> float:
     return distance((correlation({X_c: x, y: targets}) @ query.T).T, cubic_features(prompt))
 
 
-@claim("12", method="forward pass", theory=defined("12", "z"), wrong={"rows stacked": lambda letters: letters[beta] @ letters[x_q].T})
+@claim("12", method="forward pass", theory=defined("12", "z"))
+@wrong("rows stacked", lambda letters: letters[beta] @ letters[x_q].T)
 def features_are_cubic(z: Definition) -> float:
     """The cubic features of the networks against z."""
     prompt = prompts()[0][:1]
@@ -168,7 +173,8 @@ def error_of_each(targets: np.ndarray, predictions: np.ndarray) -> np.ndarray:
     return compile_expression(error.xreplace(letters), (target, prediction))(targets, predictions)
 
 
-@claim("9", method="Monte Carlo", theory=error_of_each, wrong={"fourth powers": lambda targets, predictions: (targets - predictions) ** 4})
+@claim("9", method="Monte Carlo", theory=error_of_each)
+@wrong("fourth powers", lambda targets, predictions: (targets - predictions) ** 4)
 def loss_is_an_average_of_squares(error: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> float:
     """The average of errors over 200,000 sequences against the closed form of the loss."""
     prompt, targets = sequences()
@@ -185,8 +191,8 @@ def _spread(variances: Mapping[str, Callable], kind: Any, **options: Any) -> flo
     rng = draws.generator(17)
     drawn = [kind.initialize(TASK, heads=SIZES[H], scale=0.3, rng=rng, **options) for _ in range(4000)]
     samples = {part: np.concatenate([getattr(one, part).ravel() for one in drawn]) for part in variances}
-    variance = {part: float(formula(0.3, SIZES[H], SIZES[D], SIZES[R])) for part, formula in variances.items()}
-    return max(_first_two_moments(samples[part][:, None], np.zeros((1, 1)), variance[part]) for part in variance)
+    values = {part: float(formula(0.3, SIZES[H], SIZES[D], SIZES[R])) for part, formula in variances.items()}
+    return max(_first_two_moments(samples[part][:, None], np.zeros((1, 1)), value) for part, value in values.items())
 
 
 @claim("34", method="Monte Carlo", theory=formulas.parts_of("34", LETTERS, *"vU"))

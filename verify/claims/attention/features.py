@@ -33,7 +33,8 @@ def feature_precision(task: RegressionTask) -> np.ndarray:
     return np.kron(inverse, formulas.least_squares_map(task) @ inverse)
 
 
-@claim("41", method="Monte Carlo", theory=feature_target, wrong={"Lambda for Lambda^2": lambda task: task.covariance.flatten(order="F")})
+@claim("41", method="Monte Carlo", theory=feature_target)
+@wrong("Lambda for Lambda^2", lambda task: task.covariance.flatten(order="F"))
 def feature_target_sampled(target) -> float:
     """E(y_q z) over 200,000 sequences read from X."""
     X, y = sequences()
@@ -49,7 +50,8 @@ def feature_covariance_sampled(covariance) -> float:
     return largest_score((z[:, :, None] * z[:, None, :]).reshape(len(z), -1), covariance(TILTED).ravel())
 
 
-@claim("43", method="linear algebra", theory=feature_precision, wrong={"N + 1 for N": formulas.longer_context})
+@claim("43", method="linear algebra", theory=feature_precision)
+@wrong("N + 1 for N", formulas.longer_context)
 def feature_precision_inverts(precision) -> float:
     """The inverse of E(z z') times E(z z')."""
     return float(np.abs(precision(TILTED) @ feature_covariance(TILTED) - np.eye(9)).max())

@@ -44,8 +44,7 @@ def _half_gradient(loss: Tensor, network: torch.nn.Module) -> list[Tensor]:
 
 
 def _field_error(field, weights, network) -> float:
-    gradients = _half_gradient(population_loss(network), network)
-    pairs = zip(gradients, field(TASK, weights).arrays, strict=True)
+    pairs = zip(_half_gradient(population_loss(network), network), field(TASK, weights).arrays, strict=True)
     return max(largest(g - torch.tensor(f), g) for g, f in pairs)
 
 
@@ -63,7 +62,8 @@ def integrator_field_autograd(field) -> float:
     return _field_error(field, separate_weights(), ReducedSeparate(separate_weights()))
 
 
-@claim("13", method="autograd", theory=merged_field, wrong={"the whole gradient": lambda task, w: merged_field(task, w, factor=2.0)})
+@claim("13", method="autograd", theory=merged_field)
+@wrong("the whole gradient", lambda task, w: merged_field(task, w, factor=2.0))
 def merged_field_autograd(field) -> float:
     """The merged flow's velocity at random weights against minus half the gradient of the loss."""
     return _field_error(field, merged_weights(), ReducedMerged(merged_weights()))
@@ -104,19 +104,18 @@ def _block_gradients(v_bold: float, u: float) -> tuple[np.ndarray, np.ndarray]:
     return rows[:, 0, :, -1, :-1].reshape(100, -1), rows[:, 1, :, -1, :-1].reshape(100, -1)
 
 
-@claim("39", method="Monte Carlo", theory=(0.0, 0.0), wrong={"only the bold v_i zero": (0.0, 1.0)})
+@claim("39", method="Monte Carlo", theory=(0.0, 0.0))
+@wrong("only the bold v_i zero", (0.0, 1.0))
 def vector_blocks_stay_zero(blocks) -> float:
     """The bold v_i have no velocity if all of them and all u_i are zero."""
     return largest_score(_block_gradients(*blocks)[0], np.zeros(H * D))
 
 
-@claim("40", method="Monte Carlo", theory=(0.0, 0.0), wrong={"only the u_i zero": (1.0, 0.0)})
+@claim("40", method="Monte Carlo", theory=(0.0, 0.0))
+@wrong("only the u_i zero", (1.0, 0.0))
 def key_blocks_stay_zero(blocks) -> float:
     """The u_i have no velocity if all of them and all bold v_i are zero."""
     return largest_score(_block_gradients(*blocks)[1], np.zeros(H * D))
-
-
-# Conservation laws: any loss
 
 
 def _drift(network: ReducedMerged | ReducedSeparate, conserved: Callable[..., Tensor]) -> float:
@@ -137,12 +136,12 @@ def merged_conservation(conserved) -> float:
     return _drift(ReducedMerged(merged_weights()), conserved)
 
 
-@claim(
-    "79",
-    method="autograd",
-    theory=lambda v, k, q: torch.cat([k.square().sum((1, 2)) - q.square().sum((1, 2)), k.square().sum((1, 2)) - v**2]),
-)
-@wrong("2 v^2 for v^2", lambda v, k, q: k.square().sum((1, 2)) - 2 * v**2)
+def _squares(weights: Tensor) -> Tensor:
+    return weights.square().sum((1, 2))
+
+
+@claim("79", method="autograd", theory=lambda v, k, q: torch.cat([_squares(k) - _squares(q), _squares(k) - v**2]))
+@wrong("2 v^2 for v^2", lambda v, k, q: _squares(k) - 2 * v**2)
 def rank_one_conservation(conserved) -> float:
     """k'k - q'q and k'k - v^2 of rank-one heads under the flow of a loss other than the mean square."""
     w = separate_weights()
@@ -150,8 +149,7 @@ def rank_one_conservation(conserved) -> float:
 
 
 def rank_two_conserved(v: Tensor, k: Tensor, q: Tensor) -> Tensor:
-    matrices, traces = k @ k.mT - q @ q.mT, k.square().sum((1, 2)) - v**2
-    return torch.cat([matrices.flatten(1), traces[:, None]], dim=1)
+    return torch.cat([(k @ k.mT - q @ q.mT).flatten(1), (_squares(k) - v**2)[:, None]], dim=1)
 
 
 @claim("85", method="autograd", theory=rank_two_conserved)

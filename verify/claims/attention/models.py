@@ -3,19 +3,20 @@
 Every block of every weight matrix is random unless the statement says that it is zero.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ....numerics import MergedWeights, RegressionTask, SeparateWeights
+from ....numerics import MergedWeights, SeparateWeights
 from ...experiments import draws
 from ...training.modules import ConvolutionalNetwork, MergedAttention, ReducedMerged, ReducedSeparate, SeparateAttention, TwoLayerNetwork
 from ...training.sequences import draw_sequences
 from ..book import claim, wrong
+from .moments import TILTED as TASK
 
-TASK = RegressionTask(covariance=[[0.9, 0.3, -0.1], [0.3, 0.6, 0.2], [-0.1, 0.2, 0.4]], context_length=5)
 D, N, H, R = 3, 5, 4, 2
 
 
@@ -51,11 +52,10 @@ def largest(difference: Tensor, scale: Tensor) -> float:
     return float((difference.abs().max() / scale.abs().max()).detach())
 
 
-def _apart(whole: Tensor, expected: Tensor) -> float:
-    return largest(whole - expected, whole)
-
-
-# What attention computes
+def _apart(network: Callable[[Tensor], Tensor], other: Callable[[Tensor], Tensor]) -> float:
+    """The largest difference of the outputs for the prompts, relative to the largest output of the first."""
+    whole = network(prompts()[0])
+    return largest(whole - other(prompts()[0]), whole)
 
 
 def statistics(X: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -76,21 +76,21 @@ def block_formula(X: Tensor, attention: MergedAttention | SeparateAttention, *, 
     return corner + reduced + mirror + torch.einsum("h,p,hj,pj->p", v, y2, u, x_q)
 
 
-WITHOUT_QUERY = {"query token left out": partial(block_formula, query_token=0.0)}
+WITHOUT_QUERY = wrong("query token left out", partial(block_formula, query_token=0.0))
 
 
-@claim("7", method="forward pass", theory=block_formula, wrong=WITHOUT_QUERY)
+@claim("7", method="forward pass", theory=block_formula)
+@WITHOUT_QUERY
 def merged_blocks(formula) -> float:
     """The last entry of ATTN_M(X), with all blocks random, against the block formula."""
-    X, _ = prompts()
-    return _apart(_merged().attend(X)[:, -1, -1], formula(X, _merged()))
+    return _apart(lambda X: _merged().attend(X)[:, -1, -1], partial(formula, attention=_merged()))
 
 
-@claim("87", method="forward pass", theory=block_formula, wrong=WITHOUT_QUERY)
+@claim("87", method="forward pass", theory=block_formula)
+@WITHOUT_QUERY
 def separate_blocks(formula) -> float:
     """The last entry of ATTN_S(X) of rank two, with all blocks random, against its four terms."""
-    X, _ = prompts()
-    return _apart(_separate().attend(X)[:, -1, -1], formula(X, _separate()))
+    return _apart(lambda X: _separate().attend(X)[:, -1, -1], partial(formula, attention=_separate()))
 
 
 @claim("30", method="forward pass", theory=lambda S, w: torch.einsum("pij,pj->pi", S, w))
@@ -111,11 +111,11 @@ def gram_blocks(X: Tensor, *, query_token: float = 1.0) -> Tensor:
     return torch.cat([top, torch.cat([beta, y2[:, None]], dim=1)[:, None]], dim=1)
 
 
-@claim("29", method="forward pass", theory=gram_blocks, wrong={"query token left out": lambda X: gram_blocks(X, query_token=0.0)})
+@claim("29", method="forward pass", theory=gram_blocks)
+@wrong("query token left out", lambda X: gram_blocks(X, query_token=0.0))
 def gram_matrix(formula) -> float:
     """X X'/N against its blocks."""
-    X, _ = prompts()
-    return largest(X @ X.mT / N - formula(X), X)
+    return _apart(lambda X: X @ X.mT / N, formula)
 
 
 def merged_formula(X: Tensor, weights: MergedWeights) -> Tensor:
@@ -133,19 +133,17 @@ def separate_formula(X: Tensor, weights: SeparateWeights) -> Tensor:
 
 
 @claim("M", method="forward pass", theory=merged_formula)
-@wrong("U for its transpose", lambda X, w: merged_formula(X, MergedWeights(w.v, w.U.transpose(0, 2, 1))))
+@wrong("U for its transpose", lambda X, weights: merged_formula(X, MergedWeights(weights.v, weights.U.transpose(0, 2, 1))))
 def reduced_merged_attention(formula) -> float:
     """ATTN_M(X) with zero blocks, scores of every token computed, against sum v beta' U x_q."""
-    X, _ = prompts()
-    return _apart(ReducedMerged(merged_weights()).attend(X)[:, -1, -1], formula(X, merged_weights()))
+    return _apart(lambda X: ReducedMerged(merged_weights()).attend(X)[:, -1, -1], partial(formula, weights=merged_weights()))
 
 
 @claim("S", method="forward pass", theory=separate_formula)
-@wrong("key and query exchanged", lambda X, w: separate_formula(X, SeparateWeights(w.v, w.q, w.k)))
+@wrong("key and query exchanged", lambda X, weights: separate_formula(X, SeparateWeights(weights.v, weights.q, weights.k)))
 def reduced_separate_attention(formula) -> float:
     """ATTN_S(X) of rank two with zero blocks against sum v beta' k q' x_q."""
-    X, _ = prompts()
-    return _apart(ReducedSeparate(separate_weights()).attend(X)[:, -1, -1], formula(X, separate_weights()))
+    return _apart(lambda X: ReducedSeparate(separate_weights()).attend(X)[:, -1, -1], partial(formula, weights=separate_weights()))
 
 
 def _tied_heads(weights: SeparateWeights) -> SeparateWeights:
@@ -153,30 +151,22 @@ def _tied_heads(weights: SeparateWeights) -> SeparateWeights:
     return SeparateWeights(np.repeat(weights.v, R), weights.k.reshape(H * R, 1, D), weights.q.reshape(H * R, 1, D))
 
 
-def _untied_heads(weights: SeparateWeights) -> SeparateWeights:
-    """The mistake of tiling the value weights instead of repeating them."""
-    tied = _tied_heads(weights)
-    return SeparateWeights(np.tile(weights.v, R), tied.k, tied.q)
-
-
-@claim("18", method="forward pass", theory=_tied_heads, wrong={"value weights tiled, not grouped": _untied_heads})
+@claim("18", method="forward pass", theory=_tied_heads)
+@wrong("value weights tiled, not grouped", lambda weights: SeparateWeights(np.tile(weights.v, R), *_tied_heads(weights).arrays[1:]))
 def rank_is_tied_heads(split) -> float:
     """H heads of rank R against R H heads of rank one with tied value weights."""
-    X, _ = prompts()
-    return _apart(ReducedSeparate(separate_weights())(X), ReducedSeparate(split(separate_weights()))(X))
+    return _apart(ReducedSeparate(separate_weights()), ReducedSeparate(split(separate_weights())))
 
 
 @claim("11", method="forward pass", theory=TwoLayerNetwork.equivalent_to)
 @wrong("rows of U stacked, not columns", lambda w: TwoLayerNetwork(w.v, w.U.reshape(H, -1)))
 def two_layer_network(equivalent) -> float:
     """ATTN_M(X) against the two-layer network on the cubic feature z."""
-    X, _ = prompts()
-    return _apart(ReducedMerged(merged_weights())(X), equivalent(merged_weights())(X))
+    return _apart(ReducedMerged(merged_weights()), equivalent(merged_weights()))
 
 
 @claim("18", method="forward pass", theory=ConvolutionalNetwork)
 @wrong("kernel and readout exchanged", lambda w: ConvolutionalNetwork(SeparateWeights(w.v, w.q, w.k)))
 def convolutional_network(equivalent) -> float:
     """ATTN_S(X) against the three-layer convolutional network on z, stride D."""
-    X, _ = prompts()
-    return _apart(ReducedSeparate(separate_weights())(X), equivalent(separate_weights())(X))
+    return _apart(ReducedSeparate(separate_weights()), equivalent(separate_weights()))

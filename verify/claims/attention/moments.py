@@ -86,7 +86,8 @@ def squared_sample_covariance_rational(formula) -> float:
     return _difference(formula, UNIT)
 
 
-@claim("42", method="rational", theory=sandwich_formula, wrong={"A for its transpose": lambda L, N, A: sandwich_formula(L, N, A.T)})
+@claim("42", method="rational", theory=sandwich_formula)
+@wrong("A for its transpose", lambda L, N, A: sandwich_formula(L, N, A.T))
 def sandwich_rational(formula) -> float:
     """E(Lhat A Lhat) for an asymmetric A from Gaussian pairings, D = 2 and N = 1, 2, 3."""
     return _difference(lambda L, N: formula(L, N, ASYMMETRIC), ASYMMETRIC)
@@ -123,7 +124,8 @@ def squared_sample_covariance_sampled(second_moment) -> float:
     return largest_score(S @ S, second_moment(TILTED))
 
 
-@claim("31", method="Monte Carlo", theory=formulas.third_moment, wrong={"N + 1 for N": formulas.longer_context})
+@claim("31", method="Monte Carlo", theory=formulas.third_moment)
+@wrong("N + 1 for N", formulas.longer_context)
 def cubed_sample_covariance_sampled(third_moment) -> float:
     """E(Lhat^3) over 200,000 contexts with tilted covariance, D = 3 and N = 5."""
     S = _contexts()
@@ -146,7 +148,8 @@ def moment_eigenvalues_precise(a) -> float:
         return float(max(abs(value - a(x, T, N)) for value, x in zip(sorted(values), lam, strict=True)))
 
 
-@claim("33", method="linear algebra", theory=formulas.moment_eigenvalues, wrong={"N + 1 for N": formulas.longer_context})
+@claim("33", method="linear algebra", theory=formulas.moment_eigenvalues)
+@wrong("N + 1 for N", formulas.longer_context)
 def moment_spectrum(a) -> float:
     """E(Lhat^2) rebuilt from the eigenvectors of Lambda and a_d, tilted covariance."""
     E = TILTED.eigenvectors

@@ -39,14 +39,12 @@ def three_layers_on_prompts(model: Model) -> float:
 @wrong("the other first", {size: -size})
 def layers_part(expected) -> float:
     """How two equal layers part, by autograd on the errors in 400,000 contexts."""
-    covariance, scale = torch.tensor(formulas.OBLIQUE_TASK.covariance), 1e-3
+    covariance, scale, rows, generator = torch.tensor(formulas.OBLIQUE_TASK.covariance), 1e-3, [], draws.torch_generator(131)
     roots = torch.linalg.cholesky(covariance)
-    rows, generator = [], draws.torch_generator(131)
     for _ in range(64):
         X = torch.randn(6250, 3, 2, generator=generator, dtype=torch.float64) @ roots.T
         first, second = (torch.tensor(scale * (covariance @ covariance).numpy(), requires_grad=True) for _ in range(2))
-        spectra = X.mT @ X / 3
-        left = (torch.eye(2) - spectra @ first) @ (torch.eye(2) - spectra @ second)
+        left = (torch.eye(2) - X.mT @ X / 3 @ first) @ (torch.eye(2) - X.mT @ X / 3 @ second)
         loss = torch.einsum("pij,jk,pik->p", left, covariance, left).mean()
         one, two = torch.autograd.grad(loss, (first, second))
         rows.append(((two - one) / 2 / scale).flatten().tolist())

@@ -91,8 +91,7 @@ def risk_of_ridge(risks) -> float:
 @wrong("noise halved", lambda D, nu: crossover_length(D, nu / 2))
 @wrong("one dimension less", lambda D, nu: crossover_length(D - 1, nu))
 def level_risks(length) -> float:
-    """The length at which linear attention and least squares have equal risk, sampled there: D = 3 and the noise at which it is an integer
-    drawn from 8 to 20, difference in standard errors."""
+    """The two risks on sequences of the length, drawn from 8 to 20, at which they are equal for D = 3: difference in standard errors."""
     rng, D = draws.generator(97), 3
     at = int(rng.integers(8, 21))
     root: Any = brentq(lambda nu: crossover_length(D, nu) - at, 0, 10)
@@ -106,8 +105,7 @@ def level_risks(length) -> float:
 @claim("V9-bounds", method="Monte Carlo", theory=formula("V9-bounds", *ARGUMENTS, part="lower", given=of_task))
 @wrong("bound for half the tokens", {N: N / 2})
 def bounds_of_bayes(lower) -> float:
-    """Bayes lies between its bounds and below linear attention, least squares and ridge of twice the penalty: violations in standard
-    errors."""
+    """Bayes is above its bound and below linear attention, least squares and another ridge: violation in standard errors."""
     violations = []
     for which, task in (("long", LONG), ("short", SHORT)):
         bayes = _sampled(which)["Bayes"]
@@ -169,12 +167,14 @@ def _high_dimensional(ratio: float, noise: float) -> float:
     return 2 * means[1] - means[0]
 
 
-@claim(
-    "V9-limit", method="Monte Carlo", tolerance=HIGH_DIMENSION, theory=lambda ratio, noise: risk_limits(ratio, noise)["Bayes"], slow=True
-)
+def _bayes(ratio: float, noise: float) -> float:
+    return risk_limits(ratio, noise)["Bayes"]
+
+
+@claim("V9-limit", method="Monte Carlo", tolerance=HIGH_DIMENSION, theory=_bayes, slow=True)
 @wrong("linear attention's", lambda ratio, noise: risk_limits(ratio, noise)["linear"])
-@wrong("noise 2 % larger", lambda ratio, noise: risk_limits(ratio, 1.02 * noise)["Bayes"])
-@wrong("N = c D + 1, at D = 80", lambda ratio, noise: risk_limits(ratio + 1 / 80, noise)["Bayes"])
+@wrong("noise 2 % larger", lambda ratio, noise: _bayes(ratio, 1.02 * noise))
+@wrong("N = c D + 1, at D = 80", lambda ratio, noise: _bayes(ratio + 1 / 80, noise))
 def bayes_in_high_dimension(limit) -> float:
     """The risk of Bayes, N/D from 1/2 to 2, over contexts in 40 and 80 dimensions and extrapolated in 1/D, against its limit."""
     cases = [(ratio, noise) for ratio in (0.5, 1.0, 2.0) for noise in (0.1, 1.0)]
@@ -189,9 +189,8 @@ def _trained_risk(task: RegressionTask) -> float:
     """The mean squared error in the noiseless target of attention (M), trained from random weights, on a million other sequences."""
     network = ReducedMerged(MergedWeights.initialize(task, heads=3, scale=0.3, rng=draws.generator(94)))
     with one_thread():
-        run = train(
-            network, fresh_batches(task, 1024, draws.torch_generator(95)), steps=1500, learning_rate=0.05, record_every=100, progress=False
-        )
+        batches = fresh_batches(task, 1024, draws.torch_generator(95))
+        run = train(network, batches, steps=1500, learning_rate=0.05, record_every=100, progress=False)
         trained = {name: torch.tensor(values[-1]) for name, values in run.states.items()}
         test = draws.torch_generator(96)
         errors = []
@@ -206,8 +205,7 @@ def _trained_risk(task: RegressionTask) -> float:
 @wrong("N + 1 for N", {N: N + 1})
 @wrong("the trace of Lambda left out", {T: 0})
 def risk_trained(each) -> float:
-    """The error in the noiseless target of attention (M), trained without and with label noise, on a million sequences that it has not
-    seen."""
+    """The error in the noiseless target of attention (M), trained without and with label noise, on a million other sequences."""
     return max(abs(_trained_risk(task) / float(each(task).sum()) - 1) for task in TRAINED)
 
 
