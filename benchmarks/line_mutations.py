@@ -6,7 +6,8 @@ Faults of a side: three times as large, transposed, with N + 1 for N, with the s
 implication: the same in its conclusion. Faults of a line: the relation turned round, the order of a limit raised by one, a use left out. Of
 an entry: a condition left out, or not met while the others are. Of a definition: the faults of a side, which the statement, later lines, an
 entry that uses it or a claim about it must contradict. What the judge proves equal to the line, under its own conditions, is no fault, nor
-is a use left out of a line that it proves without. What survives is named; the exit code is 1 if anything does.
+is a use left out of a line that it proves without; of a line that it then cannot decide the use is missed. What survives is named; the exit
+code is 1 if anything does.
 """
 
 import argparse
@@ -37,6 +38,10 @@ from sympy.matrices.expressions import MatrixExpr
 TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "!=", "!=": "="}
 KINDS = ("left side", "right side", "conclusion", "relation", "order", "use", "condition", "definition")
 RESULTS = ("caught", "equal", "too slow", "survived")
+
+
+class TooSlow(BaseException):
+    """Which no judge takes for a line that it cannot decide."""
 
 
 class Fault(NamedTuple):
@@ -155,7 +160,8 @@ def caught(fault: Fault, number: str, place: int) -> bool:
     if fault.kind == "condition":
         return fails(fault.wrong) or needed(number)[fault.text]
     if fault.kind != "definition":
-        return fault.wrong.verify().status == "fails"
+        noticed = ("fails", "assumed") if fault.kind == "use" else ("fails",)
+        return fault.wrong.verify().status in noticed
     entry, lines = equation(number), equation(number).lines
     if entry.derivation is None:
         parts = {**entry.parts, lines[place].part: fault.wrong.right}
@@ -181,7 +187,7 @@ def planned(number: str, each: int) -> Iterator[tuple[int, Fault]]:
 
 def outcome(number: str, place: int, fault: Fault, seconds: int) -> str:
     def too_slow(*_: object) -> None:
-        raise TimeoutError
+        raise TooSlow
 
     signal.signal(signal.SIGALRM, too_slow)
     signal.alarm(seconds)
@@ -189,7 +195,7 @@ def outcome(number: str, place: int, fault: Fault, seconds: int) -> str:
         if caught(fault, number, place):
             return "caught"
         return "equal" if fault.harmless is not None and fault.harmless.verify().status in ("exact", "numeric") else "survived"
-    except TimeoutError:
+    except TooSlow:
         return "too slow"
     except Exception:  # a fault that no judge can read is noticed
         return "caught"

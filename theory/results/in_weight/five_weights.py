@@ -15,7 +15,7 @@ from sympy import Expr, Identity, Symbol
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import rewrite, substitute
-from ...derivations import Condition, E, Gradient, Line, Lines, Rate, as_sympy, carried_out, given, register, states
+from ...derivations import Condition, E, Gradient, Line, Lines, Rate, as_sympy, carried_out, given, note, register, states
 from ...derivations.draws import unit_vector
 from ...expectation import expect
 from ...notation import D, Lambda, Lambda_hat, N, beta, e, lambda_, prediction_i, v_i, vector, w, x_q, y_q
@@ -46,11 +46,7 @@ FRAME = Condition(
     lambda point: point[D] > 1 and all(abs((point[x].T * point[y])[0, 0] - (x == y)) < mpf("1e-20") for x, y in ((e, e), (e, f), (f, f))),
     _frame,
 )
-TASKS = r"White tokens; a portion $p$ of the task vectors is random, the others are $r\boldsymbol{e}$"
-HEAD = (
-    r"Head $i$ has $\boldsymbol{v}_i=a\boldsymbol{e}$, $\boldsymbol{u}_i=m\boldsymbol{e}$, "
-    r"$\boldsymbol{U}_i=U_1\boldsymbol{ee}^\top+U_2(\boldsymbol{I}-\boldsymbol{ee}^\top)$"
-)
+TASKS = r"A portion $p$ of the task vectors is random, the others are $r\boldsymbol{e}$"
 
 
 def _in_white(polynomial: TracePolynomial) -> TracePolynomial:
@@ -123,16 +119,10 @@ def _product(form, one, other):
         **{part: lambda_**4 * square for part, square in zip(("11", "22", "12"), growth_products(), strict=True)},
     }
 )
-@given(
-    TASKS,
-    Condition(r"$p\le1$", lambda point: point[portion] <= 1),
-    f"{HEAD}; nothing grows faster",
-    FRAME,
-    r"$\boldsymbol{\Gamma}$ is the form as a matrix, rows $(a,v_i)$, columns $(U_1,\sqrt{D-1}\,U_2,m)$; 11, 22 and 12 are the entries "
-    r"of $\boldsymbol{\Gamma\Gamma}^\top$",
-    r"Near the origin the weights grow as $e^{\gamma t/\tau}$ with the largest singular value $\gamma$ of $\boldsymbol{\Gamma}$",
-    r"Head $j$ turns with $\boldsymbol{f}$: $\boldsymbol{v}_j=a\boldsymbol{f}$, $\boldsymbol{u}_j=m\boldsymbol{f}$, $v_j=0$, "
-    r"$\boldsymbol{U}_j=U_1\boldsymbol{fe}^\top+U_2\boldsymbol{ef}^\top$",
+@given(TASKS, Condition(r"$p\le1$", lambda point: point[portion] <= 1), FRAME)
+@note(
+    r"$\boldsymbol{\Gamma}$ is the form as a matrix, rows $(a,v_i)$, columns $(U_1,\sqrt{D-1}\,U_2,m)$, and its largest singular value the "
+    r"rate of growth; 11, 22 and 12 are the entries of $\boldsymbol{\Gamma\Gamma}^\top$"
 )
 def escape() -> Lines:
     """Near the origin tau dW/dt is the gradient of the form, so the rates of growth are its singular values."""
@@ -197,14 +187,7 @@ def _losses() -> dict[str, Expr]:
         **{weight.name: rate for weight, rate in flow_in(portion * _losses()["random"] + (1 - portion) * _losses()["fixed"]).items()},
     }
 )
-@given(
-    TASKS,
-    HEAD,
-    FRAME,
-    "The losses for random tasks, for the fixed one, and with noise for the labels of the context; the flow is that in the training "
-    r"loss, and the blocks move inside the symmetric form only",
-    "From small initial weights $H$ heads follow one such head until the next rank grows, up to the error of (V6-error)",
-)
+@given(TASKS, FRAME)
 def five_weights() -> Lines:
     """Put the symmetric head into the moments of the unreduced model, and into its flow."""
     fixed = _in_white(substitute(merged_expansion(), {beta: Lambda_hat * w, **SYMMETRIC}))

@@ -8,8 +8,8 @@ symmetric. Out of the symmetric form the loss has no slope, so there the loss is
 
 from sympy import Symbol, exp, log, powsimp
 
-from ...calculus import substitute
-from ...derivations import E, Gradient, Line, Lines, Rate, given, register, states
+from ...calculus import collect, substitute
+from ...derivations import E, Gradient, Line, Lines, Rate, given, note, register, states
 from ...notation import N, e, lambda_, prediction_i, t, tau, v_i, w_init, y_q
 from ..attention.blocks import U_i, u_i, value_row
 from ..attention.zero_block_loss import U_j, row_j, u_j
@@ -30,17 +30,11 @@ _POWER = SIGMA_K / SIGMA_1
 @states("map", lambda: w_init ** (1 - _POWER))
 @states("loss", lambda: w_init ** (1 - _POWER))
 @states("loss across", lambda: w_init ** (2 * (1 - _POWER)))
-@given(
-    five.FRAME,
-    r"White tokens and one fixed task vector, as in (V6-escape); $H$ heads, all weights start at the scale $w_{\rm init}$; the first "
-    "three, second derivatives in time, to first order in all weights",
-    r"The symmetric pairs grow at the singular values $\sigma_1>\sigma_2$ of $\boldsymbol{\Gamma}$, the $D-1$ that turn with "
-    r"$\boldsymbol{f}$ at $\sigma_\times$, the root of the factor in the third; all other weights rest",
-    r"The last three, relative errors of map and losses, up to factors that do not depend on $w_{\rm init}$, for a pair that grows at "
-    r"$\sigma_k$ and is $\eta$ when the first is of order one",
-    r"So the map errs by $w_{\rm init}$ to the power $1-\max(\sigma_2,\sigma_\times)/\sigma_1$, the losses to the power "
-    r"$\min(1-\sigma_2/\sigma_1,\ 2(1-\sigma_\times/\sigma_1))$; a higher one if a symmetry takes the slope along the second pair "
-    r"too, as $\boldsymbol{w}$ to $-\boldsymbol{w}$ does at $p=1$",
+@given(five.TASKS, five.FRAME, r"All weights start at the scale $w_{\rm init}$")
+@note(
+    r"$\sigma_1$ is the larger singular value of $\boldsymbol{\Gamma}$, $\sigma_k$ the smaller one, or for a pair that turns the root of "
+    "the factor in (across)",
+    r"The last three are relative errors, up to factors that do not depend on $w_{\rm init}$",
 )
 def error_of_five_weights() -> Lines:
     """The linear flow in both sectors, the lead of the first pair when it has grown, and what is left of it in map and loss."""
@@ -51,7 +45,7 @@ def error_of_five_weights() -> Lines:
     loss, map_ = E((y_q - prediction_i) ** 2, mixed_tasks), v_i * U_i + value_row * u_i.T
     near, at_zero = ({weight: scale * weight for weight in five.FIVE} for scale in (_small, 0))
     across = {block: five.SYMMETRIC[block] + _share * five.TURNING[other] for block, other in ((value_row, row_j), (u_i, u_j), (U_i, U_j))}
-    first_order = (map_, "->", substitute(map_, five.SYMMETRIC), "and the map in first order")
+    before, first, *_ = collect(substitute(map_, across), _share).values()
     twice = {
         part: Rate(Rate(weight, of), of)
         for part, weight, of in (("row", five.ROW, rates), ("corner", v_i, rates), ("across", five.ROW, turned))
@@ -71,10 +65,10 @@ def error_of_five_weights() -> Lines:
         yield Line(two, "=", two.apply(), "The linear flow twice, of a row or a corner", part=part)
     yield from five.named(five.SYMMETRIC | {value_row: (five.ROW + _share) * e}, "A symmetric pair beside the first")
     yield Line(loss, "->", alone, "It changes the loss in first order", ("C.1", 0), parameter=(_share, 0), order=1)
-    yield Line(*first_order, parameter=(_share, 0), order=1)
+    yield Line(map_, "->", substitute(map_, five.SYMMETRIC), "and the map in first order", parameter=(_share, 0), order=1)
     yield from five.named(across, "A pair that turns beside the first")
     yield Line(loss, "->", alone, "It changes the loss in second order", ("C.1", 0, 1, 2), parameter=(_share, 0), order=2)
-    yield Line(*first_order, parameter=(_share, 0), order=1)
+    yield Line(map_, "~", before + _share * first, "and the map in first order", parameter=(_share, 0), order=2)
     yield Line(t, ":=", reached, "The time of the first drop")
     yield Line(w_init * exp(SIGMA_1 * t / tau), "=", 1, "Then the first pair is of order one")
     yield Line(_share, ":=", w_init * exp(SIGMA_K * t / tau), "The other pair then")

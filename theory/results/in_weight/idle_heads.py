@@ -10,7 +10,7 @@ column rests. So the row is of the order P^(-1/4), unless it was larger at the s
 from sympy import Derivative, IndexedBase, S, Sum, Symbol, Trace, ZeroMatrix, expand, factor, solve, sqrt
 
 from ...calculus import substitute
-from ...derivations import Condition, Gradient, Line, Lines, Rate, given, register, states
+from ...derivations import Condition, Gradient, Line, Lines, Rate, given, note, register, states
 from ...notation import D, Lambda_hat, N, beta, prediction, prediction_i, prediction_other, v_i, vector, w, x_q, y_q
 from ..attention.blocks import U_i, merged_expansion, u_i, value_row
 from ..attention.zero_blocks import ERROR, pull
@@ -69,23 +69,11 @@ def _head(reason: str, said: str, part: str, *blocks) -> tuple[Line, ...]:
 @states("many sequences", lambda: COLUMN_SIZE)
 @states("matrix, many sequences", lambda: 1 / COLUMN_SIZE)
 @states("crossing", lambda: 4 * FORCE**2 / (CURVATURE**2 * COLUMN_SIZE**4))
-@given(
-    r"Merged attention on $P$ sequences, to leading order in $P^{-1/2}$; at least two heads, for one of them is active, and $D\ge2$: "
-    "with one head or $D=1$ nothing moves after the first drop",
-    r"The active head has brought the force on its own pairs to zero, by the first two also that on pairs with a column "
-    r"$\boldsymbol{u}_j$; pairs of a row $\boldsymbol{v}_j$ and a matrix $\boldsymbol{U}_j$ move the idle heads",
-    r"One direction: tokens, task and the blocks $(a,v,U,u)$ of a head along $\boldsymbol{b}$. The head is a form of the Gram matrix "
-    r"with $\chi_{xx}$, $\chi_{xy}$, $\chi_{yy}$ for its three entries; so for $D=1$ one head fits any large set as well as all heads "
-    "can, and nothing is left to move the others",
-    r"At rest: the left side is zero on average. Summed over idle heads, with the prediction $m$ that is $\mathbb{E}(\rho m)="
-    r"\mathbb{E}(m^2)$, where $\rho$ is what the active head leaves, so $m$ is at most of order $P^{-1/2}$, as the force is",
-    r"Flow: an idle head $\boldsymbol{v}_j=\alpha_v\boldsymbol{l}$, $\boldsymbol{U}_j=\alpha_U\boldsymbol{R}$, "
-    r"$|\boldsymbol{u}_j|=\alpha_u$ with $|\boldsymbol{l}|=|\boldsymbol{R}|=1$, and the prediction $\phi$ of $\boldsymbol{l}$ and "
-    r"$\boldsymbol{R}$, less what the active head can make up for to first order; $\alpha_v^2=\alpha_U^2+\alpha_u^2$ at the start, "
-    r"balanced as by (17)",
-    r"Other directions of the rows $\boldsymbol{v}_j$ have sizes, forces and so crossings $P_c$ of their own; up to $D$ heads leave a "
-    r"part of the force, which turns $\boldsymbol{l}$ and $\boldsymbol{R}$ at a pace measured to be of order $1/P$ above the crossing",
-    Condition("$g>0$", lambda point: point[FORCE] > 0),
+@given(Condition("$g>0$", lambda point: point[FORCE] > 0))
+@note(
+    r"An idle head has $|\boldsymbol{v}_j|=\alpha_v$, $|\boldsymbol{U}_j|=\alpha_U$, $|\boldsymbol{u}_j|=\alpha_u$; $\rho$ is what the "
+    r"active head leaves of the labels, $\phi$ the prediction of a row and a matrix of unit size, less what the active one can make up for",
+    "Measured, not derived: above the crossing the force that is left turns row and matrix at a pace of order $1/P$",
 )
 def idle_heads() -> Lines:
     """A mean squared error along one pair; Euler's identity; two ways to one map; and the form of a head in one dimension."""
@@ -120,9 +108,18 @@ def idle_heads() -> Lines:
     yield Line(CROSSING, ":=", crossing(COLUMN_SIZE), "On a set of this size both terms of the root are as large", part="crossing")
     yield Line(COLUMN_SIZE**4, "=", 4 * (reached**2).subs(SEQUENCES, CROSSING), "There")
     yield Line(prediction, ":=", prediction_i + prediction_other, "Heads add up")
+    yield Line(-Gradient(ERROR, prediction_other) / 2, "=", y_q - prediction, "All see one residual")
     yield Line(-slopes / 2, "=", pulls, "The value weights times the slopes: a head is linear in them", "C.1", "at rest")
     yield from _head("A head with a row and a column", "Its prediction", "row and column", _row, 0, square, _column)
-    yield from _head("A head with a corner and a matrix", "It predicts the same", "corner", nothing, 1, _row * _column.T, nothing)
+    yield from _head(
+        "A head with a corner and a matrix",
+        "It predicts the same, so an active head with both leaves no force on pairs with a column",
+        "corner",
+        nothing,
+        1,
+        _row * _column.T,
+        nothing,
+    )
     for letter, value in form.items():
         yield Line(letter, ":=", value, "An entry of the form of a head in one direction")
     yield from _head(r"A head along $\boldsymbol{b}$", "What it predicts", "", _a * _row, _v, _U * _row * _row.T, _u * _row)

@@ -37,14 +37,7 @@ def _pair_in(inner):
 @states("u", lambda: v_i * Trace(w * w.T * Lambda) * Lambda * (Identity(D) - (1 + 2 / N) * B.T * Lambda) * w)
 @states("v at the origin", lambda: ((1 + 2 / N) * Lambda**2 + Trace(Lambda) * Lambda / N) * w)
 @states("u at the origin", lambda: v_i * Trace(w * w.T * Lambda) * Lambda * w)
-@given(
-    JOINT,
-    r"The velocities are a matrix times $\boldsymbol{w}$ and one times $(\boldsymbol{w}^\top\boldsymbol{\Lambda}\boldsymbol{w})"
-    r"\boldsymbol{w}$; at the origin both matrices are invertible",
-    r"So the zero blocks stay zero from every start if and only if $\mathbb{E}(\boldsymbol{w})=0$ and $\mathbb{E}((\boldsymbol{w}^\top"
-    r"\boldsymbol{\Lambda}\boldsymbol{w})\boldsymbol{w})=0$",
-    "One repeated vector breaks it at every $p<1$, a pair of opposite vectors does not",
-)
+@given(JOINT)
 @erratum(r"The paper says that (39) and (40) break if task vectors are fixed; two moments of $\boldsymbol{w}$ decide")
 def moving_laws() -> Lines:
     """The gradients at zero blocks, averaged over query and context only."""
@@ -62,14 +55,6 @@ def moving_laws() -> Lines:
 
 @register("V6-leak", "How fast a finite training set moves the zero blocks")
 @states(lambda: _leaks(*(Trace(Lambda**k) for k in range(1, 5))) | _white_leaks())
-@given(
-    r"$P$ independent sequences with $\boldsymbol{w}\sim\mathcal{N}(0,\boldsymbol{I})$; the blocks are zero in every head. One has the "
-    "mean square velocity given here, the average over all of them $1/P$ of that",
-    r"For $\boldsymbol{v}_i$: $\boldsymbol{U}_i=\boldsymbol{I}$, its direction if the tokens are white",
-    r"$\boldsymbol{B}=0$, as on the first plateau; or $\boldsymbol{B}=b\boldsymbol{I}$, $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$, "
-    "at any time from there to the end",
-    "While the blocks are near zero they move at this rate; what becomes of them in idle heads at the end is (V6-idle)",
-)
 def finite_set() -> Lines:
     """The gradients of different sequences are independent and have mean zero, so the square of their mean is 1/P of that of one."""
     yield from _slopes()
@@ -81,7 +66,7 @@ def finite_set() -> Lines:
         for place, name, weight in ((4, "v", value_row), (5, "u", u_i)):
             slope, one = Gradient(ERROR, weight), substitute(pull_at_zero(merged_expansion(), weight), {B: map_, U_i: Identity(D)})
             square = substitute(expect((one.T * one).trace()), {Lambda: covariance})
-            yield Line(E(slope), "=", 0, "The mean of the slope vanishes", place)
+            yield Line(E(slope), "=", 0, "The mean of the slope vanishes: the average over $P$ sequences has $1/P$ of its square", place)
             yield Line(E(slope.T * slope) / 4, "=", square, "The mean square of the velocity", place, name + suffix)
 
 

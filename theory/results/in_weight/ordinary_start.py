@@ -8,7 +8,7 @@ nothing else to first order. When the force has vanished they rest as large as t
 from sympy import Derivative, Identity, Symbol, powsimp, sqrt
 
 from ...calculus import eigenvalue, substitute
-from ...derivations import Gradient, Line, Lines, given, register, states
+from ...derivations import Gradient, Line, Lines, note, register, states
 from ...notation import B, B_rest, D, Lambda, M, N, alpha, beta, gamma, lambda_, prediction, s, s_0, w_init, x_q
 from ..attention.blocks import u_i, value_row
 from ..attention.mirror_sector import size
@@ -28,17 +28,13 @@ _SPREAD = 1 + (1 + D) / N
 @states("crossing", lambda: 4 * FORCE**2 / CURVATURE**2 * w_init ** (4 * (eigenvalue[1] ** 2 / gamma - 1)))
 @states("white", lambda: BLOCK_START * (sqrt(D) / (lambda_ * s_0 * _SPREAD)) ** (1 / (2 * sqrt(D))))
 @states("white power", lambda: w_init ** (1 - 1 / sqrt(D)) * (sqrt(D) / (lambda_ * _SPREAD)) ** (1 / (2 * sqrt(D))))
-@given(
-    r"Merged attention, random tasks, the population; to first order in the zero blocks",
+@note(
     r"The heads are rotated until one is active, with the map $\boldsymbol{B}_{\neq i}$, and $v_i=0$, $\boldsymbol{U}_i=0$ in the "
     "idle heads $i$",
-    r"At least two heads, and $D\ge2$: for $D=1$ zero blocks grow as fast as the main weights, and end as large at any scale. One "
-    "head may rest with one direction learned, nearly all by its zero blocks: measured for the eigenvalues 0.6 and 0.4 with $N=8$, in half "
-    "the starts at 0.03; for three equal ones in none",
-    r"Power and crossing: all weights start at $w_{\rm init}$, up to factors without $w_{\rm init}$ or $P$; the crossing of "
-    "the first direction",
-    r"White: $s$ is that of (45), and $s_0$ is $s_{\rm eff}$ of (15-start); $h_0$ is the norm of the halves of "
-    r"$\boldsymbol{v}_i+\boldsymbol{u}_i$ at the start, across the head that will be active. Their differences decay",
+    r"$s$ is that of (45), $s_0$ is $s_{\rm eff}$ of (15-start), and $h_0$ the norm of the halves of $\boldsymbol{v}_i+\boldsymbol{u}_i$ "
+    "of the idle heads at the start",
+    "Measured, not derived: one head alone may rest with one direction learned, nearly all by its zero blocks (eigenvalues 0.6 and 0.4, "
+    "$N=8$: in half the starts at 0.03)",
 )
 def ordinary_start() -> Lines:
     """The flow of the zero blocks beside an active head; its length on the plateau; and beside the sigmoid of white tokens."""

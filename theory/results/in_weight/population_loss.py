@@ -14,7 +14,7 @@ from sympy import Symbol, Trace
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import substitute
-from ...derivations import E, Line, Lines, erratum, given, register, states
+from ...derivations import E, Line, Lines, erratum, given, note, register, states
 from ...expectation import Fixed, Gaussian, Mixture, expect
 from ...notation import D, Lambda, Lambda_hat, MatrixLetter, N, beta, prediction_i, v_i, vector, w, x_q, y_q
 from ..attention.blocks import HEADS, U_i, expansion, merged_expansion, u_i, value_row
@@ -128,11 +128,7 @@ def _overlap_in(task):
 @register("V6-task", "Two moments of the unreduced model, given the task vector")
 @states("target", lambda: _target_in(w))
 @states("overlap", lambda: _overlap_in(w))
-@given(
-    HEADS,
-    "The overlap is that of any two heads, or of one with itself",
-    r"The loss under any law of $\boldsymbol{w}$ is made of the averages of these over it",
-)
+@note(HEADS)
 def given_task() -> Lines:
     """Average over the query, up to its sixth moment, and over the context."""
     yield from _moments((), given=(w,))
@@ -146,12 +142,8 @@ def given_task() -> Lines:
                + TracePolynomial(overlap_formula(*_I, *_J)))
     + (1 - portion) * _overlap_in(w_0)
 ))  # fmt: skip
-@given(
-    HEADS,
-    r"A portion $p$ of the task vectors is random, $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, the others are "
-    r"$\boldsymbol{w}_{0}$; for several fixed vectors, average over $\boldsymbol{w}_{0}$",
-    "$p = 1$ is the in-context test of the paper, $p = 0$ its in-weight test",
-)
+@given(r"A portion $p$ of the task vectors is random, $\mathcal{N}(0, \boldsymbol{I})$, the others are $\boldsymbol{w}_{0}$")
+@note(HEADS, "$p = 1$ is the in-context test of the paper, $p = 0$ its in-weight test")
 def mixture_loss() -> Lines:
     """Average over the mixture of laws of the task as well."""
     square = Line(E(y_q**2, mixed_tasks), "=", expect(y_q**2, mixed_tasks), "The target squared, averaged", part="square")
@@ -172,10 +164,10 @@ def _memory_corner(row, U, v_j, u_j):
     + _memory_corner(value_row, U_i, v_j, u_j) + _memory_corner(row_j, U_j, v_i, u_i)
 ))  # fmt: skip
 @given(
-    HEADS,
     r"The labels $\boldsymbol{y} \sim \mathcal{N}(0, \boldsymbol{I})$ are independent of the tokens, and the target of the query is "
-    r"$\boldsymbol{w}_{0}^{\top} \boldsymbol{x}_{q}$",
+    r"$\boldsymbol{w}_{0}^{\top} \boldsymbol{x}_{q}$"
 )
+@note(HEADS)
 @erratum("The paper's in-weight test has the fixed task vector in its context too; its official code has noise there, as here.")
 def memory_loss() -> Lines:
     """Average over the labels given the tokens, then over query and context."""
