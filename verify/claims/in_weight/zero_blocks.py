@@ -163,7 +163,9 @@ def leak_exponent(column: int) -> float:
     return float(np.polyfit(np.log(LEAK_SIZES), np.log(leaked()[:, :, column]).mean(axis=0), 1)[0])
 
 
-@claim("V6-leak", method="flow", tolerance=LEAK_EARLY, theory=-1 / 2, wrong={"P^(-1/4)": -1 / 4, "P^(-1)": -1.0}, slow=True)
+@claim("V6-leak", method="flow", tolerance=LEAK_EARLY, theory=-1 / 2, slow=True)
+@wrong("P^(-1/4)", -1 / 4)
+@wrong("P^(-1)", -1.0)
 def leak_after_the_drop(exponent) -> float:
     """Zero blocks on P sequences soon after the drop: their size falls as P^(-1/2), as their velocity does."""
     return abs(leak_exponent(0) - exponent)

@@ -32,14 +32,16 @@ def without_correlation(U: np.ndarray) -> np.ndarray:
     return U - np.multiply.outer(along, square)
 
 
-@claim("14a", method="linear algebra", theory=without_correlation, wrong={"any W_1": lambda U: U})
+@claim("14a", method="linear algebra", theory=without_correlation)
+@wrong("any W_1", lambda U: U)
 def zero_function_fixed_points(condition) -> float:
     """Weights with w_2 = 0 and W_1 E(y_q z) = 0, but W_1 not zero, are at rest."""
     U = draws.generator(14).standard_normal((3, 4, 4))
     return speed(MergedWeights(np.zeros(3), condition(U)))
 
 
-@claim("14-index", method="linear algebra", tolerance=COUNT, theory=3, wrong={"one for all heads": 1})
+@claim("14-index", method="linear algebra", tolerance=COUNT, theory=3)
+@wrong("one for all heads", 1)
 def zero_function_index(index) -> float:
     """The number of negative Hessian eigenvalues at five points with w_2 = 0 and W_1 E(y_q z) = 0, three heads."""
     rng, worst = draws.generator(15), 0.0
@@ -50,7 +52,8 @@ def zero_function_index(index) -> float:
     return worst
 
 
-@claim("14b", method="linear algebra", theory=formulas.least_squares_map, wrong={"N + 1 for N": formulas.longer_context})
+@claim("14b", method="linear algebra", theory=formulas.least_squares_map)
+@wrong("N + 1 for N", formulas.longer_context)
 def global_minimum_is_at_rest(best) -> float:
     """Random weights whose effective map is the regression on z are at rest."""
     rng = draws.generator(16)
@@ -70,7 +73,8 @@ def fixed_point(task: RegressionTask, directions: tuple[int, ...], rank: int = 1
 SETS = tuple(fixed_point_sets(TASK, heads=5))
 
 
-@claim("21", method="linear algebra", theory=fixed_point, wrong={"N + 1 for N": formulas.longer_context})
+@claim("21", method="linear algebra", theory=fixed_point)
+@wrong("N + 1 for N", formulas.longer_context)
 def all_sets_are_at_rest(weights) -> float:
     """All 16 sets of learned eigenvectors, ranks one and two, in weights of minimal norm, are at rest."""
     return max(speed(weights(TASK, S, rank)) for S in SETS for rank in (1, 2))
@@ -82,7 +86,8 @@ def saddle_loss(task: RegressionTask, directions: tuple[int, ...]) -> float:
     return float(lam.sum() - (lam**3 / formulas.moment_eigenvalues(task))[S].sum())
 
 
-@claim("59", method="linear algebra", theory=saddle_loss, wrong={"N + 1 for N": formulas.longer_context})
+@claim("59", method="linear algebra", theory=saddle_loss)
+@wrong("N + 1 for N", formulas.longer_context)
 def losses_of_all_sets(loss) -> float:
     """The loss at all 16 fixed points, from their weights."""
     return max(abs(LOSS.value(fixed_point(TASK, S).effective_map()) - loss(TASK, S)) for S in SETS)
@@ -116,7 +121,8 @@ def index_of_all_sets(index) -> float:
     return max(abs(point.index - index(TASK, S, rank)) for S, rank, point in points)
 
 
-@claim("T2h", method="linear algebra", theory=(0.0, 0.0), wrong={"with a value weight of one": (1.0, 0.0)})
+@claim("T2h", method="linear algebra", theory=(0.0, 0.0))
+@wrong("with a value weight of one", (1.0, 0.0))
 def origin_is_degenerate(point) -> float:
     """The Hessian of separate attention at the origin: its largest entry."""
     v, k = point
