@@ -1,10 +1,9 @@
 """Claims about zero blocks that start as large as the main weights (V6-ordinary): their sizes after the first drop, without a fit."""
 
 from functools import partial
-from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy.optimize import newton
 
 from ....numerics.compilation.equations import compiled
 from ....numerics.parametrizations.full_attention import FullMergedWeights
@@ -77,11 +76,12 @@ def crossing(task: RegressionTask, seed: int, scale: float) -> float:
     """The logarithm of the number of sequences at which the row of the idle one of two heads is sqrt((1 + sqrt(2))/2) times its column."""
 
     def beyond(log_P: float) -> float:
+        """The logarithm of (2 (row/column)^2 - 1)^2 - 1, which falls nearly as 1/P."""
         row, column, _ = sizes(ended(task, seed, np.exp(log_P), 2, scale, scale, 1e9))
-        return row / column - np.sqrt((1 + np.sqrt(2)) / 2)
+        return float(np.log((2 * (row / column) ** 2 - 1) ** 2 - 1))
 
-    root: Any = brentq(beyond, np.log(SET), np.log(1e16), xtol=1e-2)
-    return root
+    first = float(np.log(SET))
+    return float(newton(beyond, first, x1=first + beyond(first), tol=1e-2))
 
 
 @claim("V6-ordinary", method="flow", tolerance=CROSSING_POWER, theory=lambda task: powers(task)[1])
