@@ -1,13 +1,8 @@
 r"""The fixed points of separate attention under any quadratic loss: singular directions of one whitened matrix (V2).
 
-For :math:`\mathcal L = c - 2\operatorname{tr}(A^\top B) + \operatorname{tr}(B^\top MBQ)` with positive definite M and Q let
-
-.. math::
-    \tilde B = M^{1/2}BQ^{1/2}, \qquad \tilde A = M^{-1/2}AQ^{-1/2} = \sum_d s_d u_d r_d^\top .
-
-Then the loss is :math:`c - |\tilde A|^2 + |\tilde B - \tilde A|^2`, and the fixed functions are
-:math:`\tilde B = \sum_{d\in S}s_du_dr_d^\top`, at :math:`\mathcal L = c - \sum_{d\in S}s_d^2`: 2^D of them if the s_d are distinct and
-positive and R H >= D. Nothing need commute. For the paper's task :math:`s_d^2 = \lambda_d^3/a_d`, whose distinctness is (T1c).
+With :math:`\tilde A = M^{-1/2}AQ^{-1/2} = \sum_d s_d u_d r_d^\top` and :math:`\tilde B = M^{1/2}BQ^{1/2}` the fixed functions of
+:math:`\mathcal L = c - 2\operatorname{tr}(A^\top B) + \operatorname{tr}(B^\top MBQ)` are :math:`\tilde B = \sum_{d\in S}s_du_dr_d^\top`.
+Nothing need commute. For the paper's task :math:`s_d^2 = \lambda_d^3/a_d`.
 """
 
 from functools import cache

@@ -1,9 +1,8 @@
 r"""T1: the fixed points (21), (81) are all there are, for any number of heads H and any rank R, and how many functions they give.
 
-The proof of (T1), each step of which is an entry: at a fixed point B' G = 0 and G B' = 0 (T1a); hence B' Lambda and M^-1 Lambda^2 B' are
-symmetric (T1b); for two eigenvectors with different eigenvalues these are two linear equations for two entries of B, whose determinant
-does not vanish (T1c), so that B is diagonal where the eigenvalues are distinct, with B_dd = 0 or lambda_d / a_d by (C1); on an
-eigenspace a B / lambda is any orthogonal projector (T1d). The rank of B is at most R H, which gives the count (T1e).
+The steps of its proof are entries: B' G = 0 and G B' = 0 at a fixed point (T1a), so two matrices are symmetric (T1b), so B is diagonal
+where the eigenvalues are distinct (T1c), with 0 or lambda_d / a_d by (C1); on an eigenspace a B / lambda is any orthogonal projector
+(T1d). The rank of B is at most R H, which gives the count (T1e).
 """
 
 from collections.abc import Callable
@@ -38,7 +37,7 @@ from ...notation import B, B_rest, D, G, H, K_i as K, Lambda, Lambda_q, M, N, P,
 from ...typesetting.latex import formula_latex
 from ..separate.flow import flow, flow_in_force, flow_lines, rank_R_head
 from ..task.population import ALONG, PAPER, Sigma_w, Task
-from ..task.regression import SECOND_MOMENT, closed_loss, force, force_along, loss_and_force, population_error
+from ..task.regression import closed_loss, force, force_along, loss_and_force, population_error
 from .fixed_points import KEEPS_DIRECTION, b, direction, m
 from .index_theorem import K_a, Q_a, V
 
@@ -52,10 +51,6 @@ g = IndexedBase("g", integer=True, positive=True)  # multiplicities of the eigen
 j, J = symbols("j J", integer=True, positive=True)
 
 
-def _between(point, matrix_, vector_):
-    return (point[vector_].T * point[matrix_] * point[vector_])[0, 0]
-
-
 def _pair(point, moments=second_moment) -> None:
     _, vectors = eigenbasis(point)
     if vectors.cols < 2:
@@ -64,7 +59,7 @@ def _pair(point, moments=second_moment) -> None:
     for place, (one, d) in enumerate(zip((e_i, e_j), point.rng.sample(range(vectors.cols), 2), strict=True)):
         point[one] = vectors[:, d]
         for letter, values in SPECTRA.items():
-            point[values[place]] = _between(point, letter, one)
+            point[values[place]] = (point[one].T * point[letter] * point[one])[0, 0]
 
 
 def map_at_rest(point: Point, cross: Any, second: Any, covariance: Any) -> Any:
@@ -171,11 +166,6 @@ FEW_SLOTS = Condition("$R H < D$", lambda point: point[R] * point[H] < point[D])
 ENOUGH_SLOTS = Condition(r"$R H \ge D$", lambda point: not FEW_SLOTS.holds(point), None, lambda point: point.values.update({R: 1, H: 1}))
 
 
-def moments_of(task: Task) -> tuple[Line, ...]:
-    """What M stands for."""
-    return (SECOND_MOMENT,) if task == PAPER else task.definitions()
-
-
 def annihilated() -> tuple[Line, Line]:
     """What every fixed point satisfies, by (T1a)."""
     return Line(B.T * G, "=", 0), Line(G * B.T, "=", 0)
@@ -190,7 +180,7 @@ def annihilation(task: Task = PAPER) -> Lines:
     rates, in_force = flow(head, (K, Q), task), flow_in_force(head, (K, Q))
     slots = K_a * V * Q_a.T
     error, there = population_error(slots, task), substitute(force(task), {B: slots})
-    yield from moments_of(task)
+    yield from task.definitions()
     yield Line(-Q_a * Gradient(error, Q_a).T / 2, "=", slots.T * there,
                r"All slots side by side: if the queries stand still, $\boldsymbol{B}^{\top} \boldsymbol{G} = 0$")  # fmt: skip
     yield Line(-Gradient(error, K_a) * K_a.T / 2, "=", there * slots.T,
@@ -225,7 +215,7 @@ def symmetries(task: Task = PAPER) -> Lines:
     """B' G Lambda^-1 = B' Lambda - B' M B and M^-1 G B' = M^-1 Lambda^2 B' - B Lambda B', each zero, each less a symmetric matrix."""
     (first, second), freed, Q_any = symmetry_conditions(task), _freed(task), as_sympy(task.query_covariance)
     left, right = B.T * G * Q_any.I, M.I * G * B.T
-    yield from moments_of(task)
+    yield from task.definitions()
     yield from loss_and_force(task)
     reason = rf"$\boldsymbol{{B}}^{{\top}} \boldsymbol{{G}}$, with the force (53), times the inverse of ${formula_latex(Q_any)}$"
     yield Line(left, "=", freed[0], reason)

@@ -1,7 +1,6 @@
 r"""What the weights satisfy at a fixed point, given its effective map: equations (57), (58), (84) and the conditions (C2), (C3).
 
-The conditions here are necessary and sufficient: they are what is left of the flow once the effective map is that of a fixed point (23).
-The force is then Lambda (I - P) Lambda, equation (56), which sees the directions that are not learned. D, N, H and R stay symbols.
+They are what is left of the flow once the effective map is that of a fixed point (23): the force (56) sees the directions not learned.
 """
 
 from functools import partial
@@ -13,7 +12,7 @@ from sympy import IndexedBase, Trace, cancel, symbols
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import over_directions, substitute, summand
 from ...derivations import Condition, Line, Lines, Rate, define, erratum, given, note, register, states, value_at
-from ...derivations.draws import commuting, eigenbasis, satisfying
+from ...derivations.draws import at, commuting, eigenbasis, satisfying
 from ...notation import B, B_rest, D, G, K_i as K, Lambda, P, Q_i as Q, e, k_i as k, lambda_, learned, q_i as q, v_i, vector
 from ..separate.flow import flow, flow_in_force, flow_lines, rank_one_head, rank_R_head
 from ..task.population import ALONG, COMPONENTS as EIGENVALUES, PAPER, Task
@@ -34,10 +33,6 @@ def _are_components(point) -> bool:
     there, letters = point.copy(), [COMPONENTS[one][d] for one in COMPONENTS for d in range(1, point[D] + 1)]
     _components(there)
     return all(abs(value_at(one, point) - value_at(one, there)) < 1e-20 for one in letters)
-
-
-def _waiting(point) -> None:
-    point[v_i] = mpf(0)
 
 
 def _into_span(weight, point) -> None:
@@ -61,8 +56,8 @@ def _one_left(point) -> None:
 
 
 STILL = satisfying("The value weight stands still", {k.T * Lambda * (I_D - P) * Lambda * q: 0})
-WAITING = Condition("$v_i = 0$", lambda point: point[v_i] == 0, _waiting)
-ACTIVE = Condition(r"$v_i \ne 0$", lambda point: point[v_i] != 0, outside=_waiting)
+WAITING = Condition("$v_i = 0$", lambda point: point[v_i] == 0, at(v_i, 0))
+ACTIVE = Condition(r"$v_i \ne 0$", lambda point: point[v_i] != 0, outside=at(v_i, 0))
 IN_COMPONENTS = Condition(
     r"$k_d$ and $q_d$ are the components of $\boldsymbol{k}_i$ and $\boldsymbol{q}_i$ along the eigenvectors", _are_components, _components
 )

@@ -1,12 +1,7 @@
 r"""Which direction comes next, and when a head turns (V2): the order of learning for any number of directions.
 
-A waiting head of size w has components :math:`w^{1 - A_j/A_d}` along j when it has learned d. Where j pays more than d it turns, after
-
-.. math:: \frac{1 - A_j/A_d}{\rho_j}\,\tau\ln\frac1w, \qquad
-    \rho_j = \frac v2\left(\sqrt{A_d^2\left(\frac{M_j}{M_d} - \frac{Q_j}{Q_d}\right)^2 + 4A_j^2}
-    - A_d\left(\frac{M_j}{M_d} + \frac{Q_j}{Q_d}\right)\right),
-
-a logarithm, while the next head takes a time of order 1/w to escape. So every head ends in the largest drop that is left to it.
+A head that has learned d turns where j pays more, after a logarithm of its size; the next head takes a time of order 1/w to escape. So
+every head ends in the largest drop that is left to it.
 """
 
 from functools import cache

@@ -1,12 +1,9 @@
 r"""That (78) is the minimum, for every matrix A; what the paper's proof leaves out; and the weights of minimal norm at rank R.
 
-The minimum of sum_i v_i^2 + |k_i|^2 + |q_i|^2 subject to sum_i v_i k_i q_i' = A is 3 sum_j sigma_j^(2/3) over the singular values of A, if
-there are as many heads as A has rank. Proof: keys and queries may be projected on the ranges of A, so let A be invertible. A minimum
-exists, for the cost grows with the weights, and the constraint is regular there, for the queries of the active heads span the space; so
-(74) holds with some multiplier. By (76) the heads fall into groups, one for each singular value eta of the multiplier, whose norms are
-all 1 / eta; keys of different groups are orthogonal, and so are queries. The map of a group of n heads is (1 / eta) sum_i k_i k_i' times
-an isometry: at most n singular values, with the sum n / eta^3. (78-bound) bounds the sum of their powers 2/3 by a third of the cost of
-the group. So no stationary point is cheaper, and (78) is as cheap.
+Keys and queries may be projected on the ranges of A, so let A be invertible. A minimum exists, for the cost grows with the weights, and the
+constraint is regular there, for the queries of the active heads span the space; so (74) holds with some multiplier. By (76) the heads fall
+into groups, one for each singular value eta of the multiplier; keys of different groups are orthogonal, and so are queries. (78-bound)
+bounds what a group makes by a third of its cost. So no stationary point is cheaper than (78).
 """
 
 from typing import Any

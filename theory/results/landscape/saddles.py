@@ -24,16 +24,14 @@ deviation = matrix("E", D)  # of the effective map from the best one
 Lambda_root = symmetric_matrix("Lambda_h", D, latex=r"{\boldsymbol{\Lambda}^{1/2}}")
 
 
-def _norm(point) -> None:
-    point[gamma] = norm(point[Lambda] ** 2)
-
-
 def _roots(point) -> None:
     for root, whole in ((M_root, M), (Lambda_root, Lambda)):
         point[root] = square_root(point, whole)
 
 
-NORM = satisfying(r"$\gamma = \|\boldsymbol{\Lambda}^2\|$", {gamma**2: Trace(Lambda**4)}, _norm)
+NORM = satisfying(
+    r"$\gamma = \|\boldsymbol{\Lambda}^2\|$", {gamma**2: Trace(Lambda**4)}, lambda point: point.__setitem__(gamma, norm(point[Lambda] ** 2))
+)
 ROOTS = satisfying(
     r"$\boldsymbol{M}^{1/2}$ and $\boldsymbol{\Lambda}^{1/2}$ are positive roots", {M_root**2: M, Lambda_root**2: Lambda}, _roots
 )
