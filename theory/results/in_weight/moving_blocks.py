@@ -7,12 +7,12 @@ decide. On P sequences those averages are only P^(-1/2) small.
 from sympy import Identity, Symbol, Trace, ZeroMatrix
 
 from ...calculus import substitute
-from ...derivations import E, Gradient, Line, Lines, erratum, given, register, states
+from ...derivations import E, Gradient, Line, Lines, erratum, register, states
 from ...expectation import expect
 from ...notation import B, D, Lambda, N, beta, lambda_, prediction, prediction_i, prediction_other, v_i, w, x_q
 from ..attention.blocks import U_i, merged_expansion, u_i, value_row
 from ..attention.zero_block_loss import fourth_moment
-from ..attention.zero_blocks import ERROR, JOINT, pull_at_zero
+from ..attention.zero_blocks import ERROR, pull_at_zero
 
 b = Symbol("b", real=True)  # the map of white tokens is b I
 
@@ -37,7 +37,6 @@ def _pair_in(inner):
 @states("u", lambda: v_i * Trace(w * w.T * Lambda) * Lambda * (Identity(D) - (1 + 2 / N) * B.T * Lambda) * w)
 @states("v at the origin", lambda: ((1 + 2 / N) * Lambda**2 + Trace(Lambda) * Lambda / N) * w)
 @states("u at the origin", lambda: v_i * Trace(w * w.T * Lambda) * Lambda * w)
-@given(JOINT)
 @erratum(r"The paper says that (39) and (40) break if task vectors are fixed; two moments of $\boldsymbol{w}$ decide")
 def moving_laws() -> Lines:
     """The gradients at zero blocks, averaged over query and context only."""

@@ -17,6 +17,17 @@ def half_time(setting: InWeightSetting, curves: Callable[[InWeightSetting], Curv
     return curves(replace(setting, duration=setting.duration / 2, learning_rate=setting.learning_rate / 2))
 
 
+def usual_mistakes(curves: Callable[[InWeightSetting], Curves]) -> Callable:
+    """Those that each claim of this module catches."""
+
+    def plant(measure):
+        measure = wrong("t/tau = steps times step size", partial(half_time, curves=curves))(measure)
+        measure = wrong("N + 2 for N", lambda one: curves(replace(one, context_length=one.context_length + 2)))(measure)
+        return wrong("the portions exchanged", lambda one: curves(replace(one, portion=1 - one.portion)))(measure)
+
+    return plant
+
+
 def reduced_maps(setting: InWeightSetting, times: np.ndarray) -> list[np.ndarray]:
     """A mistake: the zero blocks of (M) held at zero."""
     size, maps = setting.dimension, []
@@ -37,42 +48,37 @@ def reduced_flow(setting: InWeightSetting) -> Curves:
     return each_loss(setting, reduced_maps(setting, setting.times))
 
 
-CURVES_WRONG = {
-    "the portions exchanged": lambda setting: flowing(replace(setting, portion=1 - setting.portion)),
-    "N + 2 for N": lambda setting: flowing(replace(setting, context_length=setting.context_length + 2)),
-    "t/tau = steps times step size": half_time,
-}
 STATEMENT = (
     "training loss, in-context and both in-weight test losses at every time, of 8 runs of descent on 250,000 sequences "
     "each, against the flow from the same weights: "
 )
 
 
-@claim("V6", f"{STATEMENT}20 % random tasks", method="descent", tolerance=IN_WEIGHT_CURVES, theory=flowing, wrong=CURVES_WRONG, slow=True)
+def descended_apart(curves: Callable[[InWeightSetting], Curves], portion: float) -> float:
+    setting = InWeightSetting(portion)
+    return apart(descended(setting), curves(setting), np.max)
+
+
+@claim("V6", f"{STATEMENT}20 % random tasks", method="descent", tolerance=IN_WEIGHT_CURVES, theory=flowing, slow=True)
+@usual_mistakes(flowing)
 @wrong("the zero blocks of (M) held at zero", reduced_flow)
 def curves_at_one_fifth(curves) -> float:
-    setting = InWeightSetting(0.2)
-    return apart(descended(setting), curves(setting), np.max)
+    return descended_apart(curves, 0.2)
 
 
-@claim("V6", f"{STATEMENT}60 % random tasks", method="descent", tolerance=IN_WEIGHT_CURVES, theory=flowing, wrong=CURVES_WRONG, slow=True)
+@claim("V6", f"{STATEMENT}60 % random tasks", method="descent", tolerance=IN_WEIGHT_CURVES, theory=flowing, slow=True)
+@usual_mistakes(flowing)
 @wrong("the zero blocks of (M) held at zero", reduced_flow)
 def curves_at_three_fifths(curves) -> float:
-    setting = InWeightSetting(0.6)
-    return apart(descended(setting), curves(setting), np.max)
+    return descended_apart(curves, 0.6)
 
 
-@claim("V6", f"{STATEMENT}all tasks random", method="descent", tolerance=IN_WEIGHT_CURVES, theory=flowing, wrong=CURVES_WRONG, slow=True)
+@claim("V6", f"{STATEMENT}all tasks random", method="descent", tolerance=IN_WEIGHT_CURVES, theory=flowing, slow=True)
+@usual_mistakes(flowing)
 def curves_without_fixed_tasks(curves) -> float:
-    setting = InWeightSetting(1.0)
-    return apart(descended(setting), curves(setting), np.max)
+    return descended_apart(curves, 1.0)
 
 
-SGD_WRONG = {
-    "the portions exchanged": lambda setting: expected(replace(setting, portion=1 - setting.portion)),
-    "N + 2 for N": lambda setting: expected(replace(setting, context_length=setting.context_length + 2)),
-    "t/tau = steps times step size": partial(half_time, curves=expected),
-}
 SGD_STATEMENT = (
     "loss on mini-batches, averaged over 64 steps, in-context and both in-weight losses on fresh prompts, at every time, of 8 PyTorch "
     "networks trained by SGD, each with its own weights, fixed vector and batches, against the flow: "
@@ -85,18 +91,21 @@ def trained_apart(curves: Callable[[InWeightSetting], Curves], portion: float, d
     return apart(trained(setting), curves(setting), np.max)
 
 
-@claim("V6", f"{SGD_STATEMENT}20 % random tasks", method="training", tolerance=IN_WEIGHT_SGD, theory=expected, wrong=SGD_WRONG, slow=True)
+@claim("V6", f"{SGD_STATEMENT}20 % random tasks", method="training", tolerance=IN_WEIGHT_SGD, theory=expected, slow=True)
+@usual_mistakes(expected)
 @wrong("the zero blocks of (M) held at zero", partial(expected, maps_at=reduced_maps))
 def curves_trained_by_sgd_at_one_fifth(curves) -> float:
     return trained_apart(curves, 0.2, 40.0)
 
 
-@claim("V6", f"{SGD_STATEMENT}60 % random tasks", method="training", tolerance=IN_WEIGHT_SGD, theory=expected, wrong=SGD_WRONG, slow=True)
+@claim("V6", f"{SGD_STATEMENT}60 % random tasks", method="training", tolerance=IN_WEIGHT_SGD, theory=expected, slow=True)
+@usual_mistakes(expected)
 @wrong("the zero blocks of (M) held at zero", partial(expected, maps_at=reduced_maps))
 def curves_trained_by_sgd(curves) -> float:
     return trained_apart(curves, 0.6, 30.0)
 
 
-@claim("V6", f"{SGD_STATEMENT}all tasks random", method="training", tolerance=IN_WEIGHT_SGD, theory=expected, wrong=SGD_WRONG, slow=True)
+@claim("V6", f"{SGD_STATEMENT}all tasks random", method="training", tolerance=IN_WEIGHT_SGD, theory=expected, slow=True)
+@usual_mistakes(expected)
 def curves_trained_by_sgd_without_fixed_tasks(curves) -> float:
     return trained_apart(curves, 1.0, 24.0)
