@@ -1,10 +1,7 @@
 r"""The moments of the feature phi = Gram (x) x_q entry by entry (V6): what numbers need of the unreduced loss.
 
-A head of unit weights, with vectors a, b, c in place of the three indices, predicts the feature itself,
-
-    phi_abc = a' (Lambda_hat + x_q x_q'/N) b  c'x_q,    beta'b  c'x_q    or    w' Lambda_hat w  c'x_q,
-
-so its moments are polynomials linear in each vector, for every dimension at once.
+A head of unit weights, with vectors a, b, c in place of the three indices, predicts the feature itself, so its moments are polynomials
+linear in each vector, for every dimension at once.
 """
 
 from sympy import ZeroMatrix

@@ -1,9 +1,5 @@
 r"""Learning in weight, then in context, as five numbers (V6-escape, V6-five): one head symmetric about the fixed task vector, white tokens.
 
-With w_0 = r e and |e| = 1 the symmetric head is
-
-    v = a e,   v_i,   U = U_1 e e' + U_2 (I - e e'),   u = m e.
-
 Nothing grows faster from the origin, and the flow keeps it symmetric. So from small initial weights all heads together follow five
 ordinary differential equations, until the next rank grows.
 """
@@ -16,7 +12,7 @@ from sympy import Expr, Identity, Symbol
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import rewrite, substitute
 from ...derivations import Condition, E, Gradient, Line, Lines, Rate, as_sympy, carried_out, given, note, register, states
-from ...derivations.draws import unit_vector
+from ...derivations.draws import satisfying, unit_vector
 from ...expectation import expect
 from ...notation import D, Lambda, Lambda_hat, N, beta, e, lambda_, prediction_i, v_i, vector, w, x_q, y_q
 from ..attention.blocks import U_i, expansion, merged_expansion, u_i, value_row
@@ -41,10 +37,8 @@ def _frame(point) -> None:
     point[f] = rest / (rest.T * rest)[0, 0] ** mpf("0.5")  # there is none if D = 1
 
 
-FRAME = Condition(
-    r"$\boldsymbol{e}$ and $\boldsymbol{f}$ are unit vectors across each other, $D\ge2$",
-    lambda point: point[D] > 1 and all(abs((point[x].T * point[y])[0, 0] - (x == y)) < mpf("1e-20") for x, y in ((e, e), (e, f), (f, f))),
-    _frame,
+FRAME = satisfying(
+    r"$\boldsymbol{e}$ and $\boldsymbol{f}$ are unit vectors across each other, $D\ge2$", {e.T * e: 1, f.T * f: 1, e.T * f: 0}, _frame
 )
 TASKS = r"A portion $p$ of the task vectors is random, the others are $r\boldsymbol{e}$"
 

@@ -1,9 +1,7 @@
 r"""How far the five weights are from all heads (V6-error): what else grows before the first drop, and what it does to map and loss.
 
-Near the origin every head is a sum of pairs that grow at the rates sigma_k/tau: two symmetric ones, at the singular values sigma_1 and
-sigma_2 of Gamma, and D - 1 that turn with a direction across w_0, at sigma_x. The five weights keep the first. When it has grown to
-order one another pair is w_init^(1 - sigma_k/sigma_1): the map has terms of first order in it, and so has the loss where the pair is
-symmetric. Out of the symmetric form the loss has no slope, so there the loss is second order.
+Near the origin every head is a sum of pairs that grow at different rates; the five weights keep the first. What another pair has grown to
+then is the error of the map, and of the loss where the pair is symmetric. Out of the symmetric form the loss has no slope.
 """
 
 from sympy import Symbol, exp, log, powsimp

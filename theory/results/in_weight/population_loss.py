@@ -1,11 +1,7 @@
 r"""The unreduced model (87) where some task vectors repeat (V6): its population loss, for any number of heads.
 
-A portion p of the sequences draws its task vector from N(0, I), in the rest it is w_0. The prediction is a sum over heads, so the loss is
-
-    L = E y_q^2 - 2 sum_i E[y_q y_hat_i] + sum_ij E[y_hat_i y_hat_j],
-
-and two heads say everything. Given the task vector both moments are polynomials in it, so those of any law follow, several repeated vectors
-among them. On a sequence whose context labels are pure noise only what is stored in the weights helps (V6-memory).
+The prediction is a sum over heads, so two heads say everything. Given the task vector the moments are polynomials in it, so those of any
+law follow, several repeated vectors among them.
 """
 
 from functools import cache, partial

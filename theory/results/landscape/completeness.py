@@ -9,7 +9,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from mpmath import eye, findroot, matrix as numbers, mpf, norm, zeros
+from mpmath import eye, findroot, matrix as numbers, mpf, qr
 from sympy import Derivative, Expr, IndexedBase, Piecewise, Product, Sum, Symbol, cancel, combsimp, diff, factor, solve, symbols
 from sympy.functions import Min, binomial
 from sympy.matrices import Determinant, Identity, Matrix, diag
@@ -32,7 +32,7 @@ from ...derivations import (
     states,
     value_at,
 )
-from ...derivations.draws import POSITIVE_DEFINITE, eigenbasis, learned_directions, satisfying, second_moment, unit_vector
+from ...derivations.draws import POSITIVE_DEFINITE, commuting, eigenbasis, learned_directions, satisfying, second_moment
 from ...notation import B, B_rest, D, G, H, K_i as K, Lambda, Lambda_q, M, N, P, Q_i as Q, R, T, a, e, lambda_, matrix, v_i, vector
 from ...typesetting.latex import formula_latex
 from ..separate.flow import flow, flow_in_force, flow_lines, rank_R_head
@@ -93,21 +93,11 @@ def _found(task: Task) -> tuple[Callable, Callable]:
     return at_rest, listed
 
 
-def _orthogonal_projector(point) -> None:
-    size = point.size(D)
-    point[Pi] = zeros(size)
-    for _ in range(point.rng.randint(0, size)):
-        rest = unit_vector(size, point)
-        rest = rest - point[Pi] * rest
-        if norm(rest) > mpf("1e-3"):
-            point[Pi] = point[Pi] + rest * rest.T / norm(rest) ** 2
-
-
 def _projector(point) -> None:
     """Orthogonal or oblique."""
-    _orthogonal_projector(point)
-    slanted = point[Pi] ** 0 + point.rng.randint(0, 1) * point.drawn(Pi) / 9
-    point[Pi] = slanted * point[Pi] * slanted**-1
+    size, rank = point.size(D), point.rng.randint(0, point.size(D))
+    slanted = eye(size) + point.rng.randint(0, 1) * point.drawn(Pi) / 9
+    point[Pi] = slanted * commuting(qr(point.drawn(Pi))[0], [mpf(d < rank) for d in range(size)]) * slanted**-1
 
 
 def _on_an_eigenspace(point) -> None:

@@ -1,9 +1,7 @@
 r"""The fixed points of separate attention: their effective map and the force there, equations (21)-(23), (55), (56), (81)-(83) and (C1).
 
-At every fixed point the effective map is M^-1 Lambda P, where P projects onto the span of the learned eigenvectors, d in S. Along an
-eigenvector of Lambda it is chi lambda / a, with chi = 1 for d in S and 0 otherwise. That is necessary by the theorem T1, see
-:mod:`~iclflow.theory.results.landscape.completeness`, and sufficient with the conditions on the weights in
-:mod:`~iclflow.theory.results.landscape.conditions`.
+The map is M^-1 Lambda P: necessary by T1, see :mod:`~iclflow.theory.results.landscape.completeness`, and sufficient with the conditions
+on the weights in :mod:`~iclflow.theory.results.landscape.conditions`.
 """
 
 from functools import cache
@@ -14,16 +12,7 @@ from sympy import Expr, Identity, Symbol, Trace, cancel, factor, solve, sqrt
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import rewrite, substitute
 from ...derivations import Condition, Line, Lines, define, erratum, given, note, register, states, value_at
-from ...derivations.draws import (
-    DIRECTION,
-    POSITIVE_DEFINITE,
-    PROJECTOR,
-    eigenbasis,
-    learned_directions,
-    one_direction,
-    satisfying,
-    singular,
-)
+from ...derivations.draws import DIRECTION, POSITIVE_DEFINITE, PROJECTOR, eigenbasis, learned_directions, one_direction, satisfying
 from ...notation import B, D, G, K_i as K, Lambda, M, N, P, Q_i as Q, T, a, e, k_i as k, lambda_, learned, q_i as q, symmetric_matrix
 from ...typesetting.latex import formula_latex
 from ..task.population import PAPER, Task
@@ -36,27 +25,13 @@ Gamma = symmetric_matrix("Gamma", D)  # the effective map at a fixed point
 I_D = Identity(D)
 
 
-def _spectrum(point) -> bool:
-    trace = sum(point[Lambda][d, d] for d in range(point[D]))
-    return POSITIVE_DEFINITE.holds(point) and bool(abs(trace - point[T]) < 1e-20)
-
-
-def _not_spectrum(point) -> None:
-    """Lambda is singular, or T is not its trace."""
-    if point.rng.random() < 1 / 2:
-        singular(point)
-    else:
-        eigenbasis(point)
-        point[T] = 2 * point[T]
-
-
 def _keep_direction(point) -> None:
     along_e = point[e] * point[e].T
     point[B] = point[B] - (point[B] - (point[e].T * point[B] * point[e])[0, 0] * point[B] ** 0) * along_e
 
 
-SPECTRUM = Condition(
-    r"$T = \operatorname{tr}(\boldsymbol{\Lambda})$, and $\boldsymbol{\Lambda}$ is positive definite", _spectrum, eigenbasis, _not_spectrum
+TRACE = satisfying(
+    r"$T = \operatorname{tr}(\boldsymbol{\Lambda})$", {T: Trace(Lambda)}, eigenbasis, lambda point: point.__setitem__(T, 2 * point[T])
 )
 KEEPS_DIRECTION = satisfying(
     r"$\boldsymbol{B}$ maps $\boldsymbol{e}$ onto a multiple of itself, as it does at every fixed point by T1",
@@ -157,7 +132,7 @@ def _eigenvector(task: Task, number: str) -> Line:
 
 @register("23", "The effective map at a fixed point", section="Section 4.2")
 @states(lambda: learned / lambda_ * ridge(lambda_))
-@given(SPECTRUM, direction)
+@given(POSITIVE_DEFINITE, direction, TRACE)
 @erratum("The paper proves that it suffices; with distinct eigenvalues it is also necessary")
 def map_at_fixed_point(task: Task = PAPER) -> Lines:
     """The roots of b G(b) = 0 along each eigenvector."""
@@ -202,7 +177,7 @@ def first_condition(task: Task = PAPER) -> Lines:
 @register("83", "The effective map at a fixed point, rank $R$", section="Appendix E.3")
 @states("map", lambda: learned / lambda_ * ridge(lambda_))
 @states("slot", lambda: sqrt(ridge(lambda_) / (lambda_ * v_positive)))
-@given(SPECTRUM, direction)
+@given(POSITIVE_DEFINITE, direction, TRACE)
 @note(r"$\boldsymbol{k}_i$ and $\boldsymbol{q}_i$ are the columns of one slot, $v$ is the value weight of its head")
 @erratum(
     "With all weights but $r = 1$ set to zero, as in the paper, it takes $m$ heads; filling the slots of "

@@ -1,9 +1,7 @@
 r"""T2 and T3: how many negative eigenvalues the Hessian has at a fixed point, and so which plateaus can last.
 
-The active slots of all heads stand side by side in K_a and Q_a, n columns, with their value weights in the diagonal matrix V:
-B = K_a V Q_a'. At a fixed point K_a = W kappa and Q_a = W theta, where the m columns of W are the learned eigenvectors, W' W = I,
-Lambda W = W Lambda_S, M W = W M_S, and kappa V theta' = M_S^-1 Lambda_S. The Hessian is then a sum over the eigenvectors that are not
-learned, plus a square; along each it splits into pairs of two dimensions.
+The active slots of all heads stand side by side in K_a and Q_a, n columns, with their value weights in the diagonal matrix V. The Hessian
+is a sum over the eigenvectors that are not learned, plus a square; along each it splits into pairs of two dimensions.
 """
 
 from functools import cache, lru_cache

@@ -12,13 +12,13 @@ from sympy import Expr, Trace, cancel
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import eigenvalue, indicator, on_and_off, over_directions, substitute, summand
 from ...derivations import Condition, Derivation, E, Line, Lines, carried_out, erratum, given, register, states, value_at
-from ...derivations.draws import commuting, eigenbasis, satisfying
+from ...derivations.draws import POSITIVE_DEFINITE, commuting, eigenbasis, satisfying
 from ...expectation import expect
 from ...notation import B, D, Lambda, Lambda_hat, M, N, P, T, a, beta, e, lambda_, learned, x_q, y_q
 from ...typesetting.latex import formula_latex
 from ..task.population import ALONG, COMPONENTS, PAPER, Task
 from ..task.regression import closed_loss
-from .fixed_points import I_D, SPECTRUM, Gamma, b, direction, fixed_map_along, m, projector, ridge
+from .fixed_points import I_D, TRACE, Gamma, b, direction, fixed_map_along, m, projector, ridge
 
 
 @cache
@@ -97,7 +97,7 @@ def learned_alone(task: Task, moment: Any = a) -> Derivation:
 @register("59", "The loss at a fixed point", section="Appendix D.4")
 @states("loss", lambda: over_directions(lambda_ - learned * lambda_ * ridge(lambda_)))
 @states("limit", lambda: over_directions((1 - learned) * lambda_))
-@given(at_fixed_map, SPECTRUM)
+@given(at_fixed_map, TRACE)
 def fixed_loss(task: Task = PAPER) -> Lines:
     """The loss (9) as a sum over the eigenvectors, with the effective map (55)."""
     error = task.E((y_q - beta.T * Gamma * x_q) ** 2)
@@ -118,7 +118,7 @@ def fixed_loss(task: Task = PAPER) -> Lines:
 @states("limit", lambda: over_directions(lambda_, first=m + 1))
 @states("drop", lambda: eigenvalue[m] * ridge(eigenvalue[m]))
 @states("drop, first order", lambda: eigenvalue[m] - (eigenvalue[m] + T) / N)
-@given(first_learned, SPECTRUM)
+@given(first_learned, TRACE, POSITIVE_DEFINITE)
 @erratum(
     r"The drop is $\lambda_{m}$ only as $N$ goes to infinity: its relative deficit is $(1 + T / "
     r"\lambda_{m}) / N$ to first order, 10 to 42 % in the paper's figures"

@@ -95,9 +95,7 @@ def leak(N_: int) -> tuple[float, float]:
 @wrong("the velocity itself for its square", lambda N_: tuple(np.sqrt(leak(N_))))
 def velocity_on_finite_sets(expected) -> float:
     """Squared velocity of the zero blocks on sets of 20 random sequences, at the origin, averaged over 8,000 sets."""
-    squares = squared_velocities(SMALL, 0.0)
-    error = squares.std(axis=0) / np.sqrt(len(squares))
-    return float((np.abs(squares.mean(axis=0) - expected(SMALL.context_length)) / error).max())
+    return standard_errors(SMALL, 0.0, expected(SMALL.context_length))
 
 
 def squared_velocities(task: RegressionTask, map_: float) -> np.ndarray:
@@ -113,6 +111,11 @@ def squared_velocities(task: RegressionTask, map_: float) -> np.ndarray:
         means = [part.reshape(-1, P, part.shape[1]).mean(axis=1) for part in (row, column)]
         found.append(np.stack([P * (mean**2).sum(axis=1) for mean in means], axis=1))
     return np.concatenate(found)
+
+
+def standard_errors(task: RegressionTask, map_: float, expected: tuple) -> float:
+    squares = squared_velocities(task, map_)
+    return float((np.abs(squares.mean(axis=0) - expected) / (squares.std(axis=0) / np.sqrt(len(squares)))).max())
 
 
 WHITE = RegressionTask(eigenvalues=[0.5] * 3, context_length=6)
@@ -131,12 +134,7 @@ def white_leak(map_: float, N_: int = WHITE.context_length) -> tuple[float, floa
 def velocity_on_finite_sets_along_the_way(expected) -> float:
     """Squared velocity of the zero blocks on sets of 20 random sequences, white tokens, on the plateau, in mid-drop and at the end."""
     end = float(WHITE.eigenvalues[0] / WHITE.second_moment_eigenvalues[0])
-    worst = 0.0
-    for map_ in (0.0, end / 2, end):
-        squares = squared_velocities(WHITE, map_)
-        error = squares.std(axis=0) / np.sqrt(len(squares))
-        worst = max(worst, float((np.abs(squares.mean(axis=0) - expected(map_)) / error).max()))
-    return worst
+    return max(standard_errors(WHITE, map_, expected(map_)) for map_ in (0.0, end / 2, end))
 
 
 LEAK_TASK = RegressionTask(eigenvalues=[0.6, 0.4], context_length=8)
