@@ -351,7 +351,7 @@ def count() -> Lines:
     yield Line(slots, "=", generating.subs(x, 1),
                r"With enough slots all sets occur: the generating function at $x = 1$",
                part="enough slots", conditions=(ENOUGH_SLOTS,))  # fmt: skip
-    yield Line(Product(g[j] + 1, (j, 1, J)), "=", 2**D, "So says (T1d) of distinct eigenvalues")
+    yield Line(Product(g[j] + 1, (j, 1, J)), "=", 2**D, "As many as there are choices of ranks, for distinct eigenvalues")
     yield Line(slots, "!=", 2**D,
                "As printed in the paper, $2^D$ for any number of heads: with fewer slots there are fewer",
                conditions=(FEW_SLOTS,))  # fmt: skip

@@ -318,7 +318,7 @@ def hyperbolic() -> Matrix:
 @register("T2e", "Stability: the number of negative Hessian eigenvalues at a fixed point", section="beside (21), (81)")
 @states(lambda: (n - m) * (D - m) + Sum(inversions[index_d], (index_d, 1, D - m)))
 @given(FIXED_POINT, COUNTED, INVERTED)
-@note("$n$ is $R$ times the number of heads with $v_{i} \\ne 0$; waiting heads have their keys and queries in the span")
+@note("$n$ is $R$ times the number of heads with $v_{i} \\ne 0$; waiting heads with keys and queries in the span add nothing, by (T2a)")
 def index() -> Lines:
     """From (T2c): for each d, every redundant slot is a pair (0, -c; -c, 0), and a learned j counts where its block is indefinite."""
     determinant = hyperbolic().det()

@@ -12,7 +12,7 @@ from sympy import Determinant, Matrix, Symbol, Trace, symbols
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import hessian_form, rewrite, substitute, summand
 from ...derivations import Gradient, Line, Lines, SecondVariation, given, register, states
-from ...derivations.draws import ALONG, PROJECTOR, satisfying, unit_vector
+from ...derivations.draws import ALONG, PROJECTOR, at, satisfying, unit_vector
 from ...notation import B, B_rest, D, G, K_i, Lambda, M, P, Q_i, R, e, lambda_, matrix, v_i, vector
 from ..separate.flow import effective_map, rank_R_head
 from ..task.regression import closed_loss, population_error
@@ -93,9 +93,11 @@ def second_variation() -> Lines:
     yield from at_fixed_map(rank_R_head())
     yield Line(P * Lambda * K_i, "=", Lambda * P * K_i, r"$\boldsymbol{P}$ commutes with $\boldsymbol{\Lambda}$")
     yield Line(P * Lambda * Q_i, "=", Lambda * P * Q_i, "For the queries too")
-    yield Line(form, "=", rewrite(there, {M * Gamma: Lambda * P} | in_span),
+    at_rest = rewrite(there, {M * Gamma: Lambda * P} | in_span)
+    yield Line(form, "=", at_rest,
                r"At a fixed point (81) where $\boldsymbol{P}$ keeps the keys and queries of every head: a square, and a "
                "term that only variations out of the span feel", ("81", -2, -1), "fixed point")  # fmt: skip
+    yield Line(Line(v_i, "=", 0), "=>", Line(at_rest, ">=", 0), "So such a waiting head makes nothing negative", meets=(at(v_i, 0),))
 
 
 def force_of_head():
