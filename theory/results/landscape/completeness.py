@@ -9,7 +9,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from mpmath import eye, findroot, matrix as numbers, mpf, qr
+from mpmath import eye, fp, matrix as numbers, mp, mpf, qr
 from sympy import Derivative, Expr, IndexedBase, Piecewise, Product, Sum, Symbol, cancel, combsimp, diff, factor, solve, symbols
 from sympy.functions import Min, binomial
 from sympy.matrices import Determinant, Identity, Matrix, diag
@@ -64,18 +64,17 @@ def _pair(point, moments=second_moment) -> None:
 
 def map_at_rest(point: Point, cross: Any, second: Any, covariance: Any) -> Any:
     """A root of B' G = 0 and G B' = 0 for the force G = cross - second B covariance, by Newton's method from a random start."""
-    size = cross.rows
-
-    def as_map(entries):
-        rows = [list(entries[size * row : size * (row + 1)]) for row in range(size)]
-        return numbers(rows)
+    size, root = cross.rows, [point.rng.gauss(0, 1) for _ in range(cross.rows**2)]
 
     def residuals(*entries):
-        map_ = as_map(entries)
-        force_there = cross - second * map_ * covariance
+        map_ = context.matrix([entries[size * row : size * (row + 1)] for row in range(size)])
+        force_there = A - M_ * map_ * Q
         return [*(map_.T * force_there), *(force_there * map_.T)]
 
-    return as_map(list(findroot(residuals, [mpf(point.rng.gauss(0, 1)) for _ in range(size * size)], maxsteps=40)))
+    for context in (fp, mp):  # near the root in double precision first
+        A, M_, Q = map(context.matrix, (cross, second, covariance))
+        root = list(context.findroot(residuals, root, maxsteps=40))
+    return numbers([root[size * row : size * (row + 1)] for row in range(size)])
 
 
 def _found(task: Task) -> tuple[Callable, Callable]:
