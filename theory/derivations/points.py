@@ -174,6 +174,8 @@ def value_at(formula: Any, point: Point) -> Any:
 
     Raises ValueError for what has no number there (a letter without a value).
     """
+    if (mp.dps, ctx.dps) == (DIGITS, DIGITS + 3):
+        return _value(formula, point)
     with mp.workdps(DIGITS), ctx.workdps(DIGITS + 3):
         return _value(formula, point)
 

@@ -1,6 +1,7 @@
 """The command ``iclflow``. Each sub-command imports what it needs, so that the symbolic ones start as fast as SymPy."""
 
 import argparse
+import gc
 import json
 import os
 import sys
@@ -79,7 +80,9 @@ def check(options: argparse.Namespace) -> int:
     with single_threaded():  # two processes share the work; threads must be set before NumPy is loaded
         from ..evidence.check import plan
 
-        evidence, interrupted = _evidence(plan(options.equation, full=options.full), options.seed)
+        subjects = plan(options.equation, full=options.full)
+        gc.freeze()  # what has been imported stays: the collector need not look at it again
+        evidence, interrupted = _evidence(subjects, options.seed)
     from ..evidence.table import show
 
     show(evidence, details=options.equation is not None)

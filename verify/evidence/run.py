@@ -4,6 +4,7 @@ Both take from one queue: claims from its front, here, and proofs in the paper's
 a module share their runs, and stay together.
 """
 
+import gc
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -141,6 +142,7 @@ def _arrived(results: Any) -> Iterator[Outcome]:
 def _help(queue: list[Item], taken: Any, results: Any, seed: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that prints the evidence
     known = {entry.number: entry for entry in equations()}
+    gc.freeze()  # what has been imported stays: the collector need not look at it again
     for place in _places(taken, 1, len(queue)):
         for outcome in _done(queue[place], known.get, lambda name: load().checks[name], seed):
             results.put(outcome)

@@ -91,7 +91,7 @@ def _with_results(line: Line, used: list[Line]) -> Line:
 
 def _opened(line: Line, used: list[Line]) -> Line:
     """The line with each function that a line defines in place of it, and each scalar letter on which an operation acts: F in dF/dW."""
-    letters = {one.left: _like(one.left, one.right) for one in used if _is_scalar(one.left) and not _has_blocks(one.right)}
+    letters = {one.left: one.right for one in used if _is_scalar(one.left) and not _has_blocks(one.right)}
     functions = {one.left: as_sympy(one.right) for one in used if isinstance(one.left, AppliedUndef)}
     sides = {name: _open(_unfolded(getattr(line, name), functions), letters) for name in ("left", "right")}
     return replace(line, **sides) if any(sides[name] is not getattr(line, name) for name in sides) else line
@@ -119,7 +119,7 @@ def _open(side: Any, letters: dict) -> Any:
     for _ in range(PASSES if letters else 0):
         acting = heads_in(side) | side.atoms(sympy.Derivative, sympy.Integral, sympy.Limit)
         opened = {
-            one: one.func(one.args[0].xreplace({letter: letters[letter] for letter in found}), *one.args[1:])
+            one: one.func(one.args[0].xreplace({letter: _like(letter, letters[letter]) for letter in found}), *one.args[1:])
             for one in acting
             if (found := one.args[0].free_symbols & set(letters) - one.args[1].free_symbols)
         }

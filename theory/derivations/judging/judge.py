@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 import mpmath
+from flint import ctx
 from mpmath import mp
 
 from ..conditions import Condition
@@ -36,7 +37,7 @@ def judge(line: Line, seed: int = 0) -> Verdict:
         raise TypeError(f"verify: seed must be an integer, got {seed!r}")
     if line.relation in ("=>", "<=>"):
         _ = [_statements(side) for side in (line.left, line.right)]
-    with mp.workdps(DIGITS):
+    with mp.workdps(DIGITS), ctx.workdps(DIGITS + 3):
         case = Case(line, seed)
         try:
             return _JUDGES[line.relation](case)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from flint import ctx
 from mpmath import mp
 
 from ..conditions import Condition
@@ -26,7 +27,7 @@ def needed(lines: Sequence[Any], seed: int = 0) -> tuple[tuple[Condition, bool |
     """
     conditions = dict.fromkeys(condition for line in lines for condition in line.conditions)
     tested = {one for line in lines if _asserts(line) for one in line.conditions if one.test is not None}
-    with mp.workdps(DIGITS):
+    with mp.workdps(DIGITS), ctx.workdps(DIGITS + 3):
         found = {condition: _failure(lines, condition, seed) for condition in tested}
     return tuple((one, found[one] is not None if one in found else None, found.get(one)) for one in conditions)
 
