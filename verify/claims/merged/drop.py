@@ -64,10 +64,9 @@ def _white(drop: MergedDrop, kappa: float) -> MergedDrop:
 def _violation(bounds: Bounds, which: int) -> float:
     """By how much a time of the flow lies outside its bounds, in units of 1/gamma."""
     violations = [0.0]
-    for task, reached in zip(spectra(), _times(), strict=True):
-        drop = MergedDrop.of(task)
+    for drop, reached in zip(map(MergedDrop.of, spectra()), _times(), strict=True):
         earliest, latest = bounds(drop)
-        violations += [(earliest - reached[which]) * drop.gamma, (reached[which] - latest) * drop.gamma]
+        violations.append(max(earliest - reached[which], reached[which] - latest) * drop.gamma)
     return max(violations)
 
 

@@ -1,13 +1,13 @@
 """Claims about small initial weights: their laws, alignment, and how long plateaus last."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
-from ....numerics import MergedWeights, Parametrization, QuadraticLoss, RegressionTask, SeparateWeights, gradient_flow
+from ....numerics import MergedWeights, QuadraticLoss, RegressionTask, SeparateWeights, gradient_flow
 from ...experiments import draws
 from ...experiments.setting import Setting
 from ...experiments.staircase import DEFAULT, random_start
@@ -24,10 +24,11 @@ from .staircase import over_starts, small_starts
 # Initial weights
 
 
-def _norms(draw: Callable[[np.random.Generator], Parametrization], count: int, seed: int) -> np.ndarray:
-    """The squared norms of each array of weights, draw by draw."""
+def _norms(kind: Any, seed: int, **sizes: int) -> np.ndarray:
+    """The squared norms of each array of weights in 2,000 draws."""
     rng = draws.generator(seed)
-    return np.array([[np.sum(array**2) for array in draw(rng).arrays] for _ in range(count)])
+    starts = (kind.initialize(TASK, scale=1.0, rng=rng, **sizes).arrays for _ in range(2000))
+    return np.array([[np.sum(array**2) for array in start] for start in starts])
 
 
 @claim("35", method="Monte Carlo", theory=(1.0, 1.0))
@@ -35,16 +36,14 @@ def _norms(draw: Callable[[np.random.Generator], Parametrization], count: int, s
 @wrong("norms for squares", (0.9, 0.9))
 def merged_initial_norms(means) -> float:
     """The mean squared norms of w_2 and W_1 over 2,000 draws, in units of w_init^2."""
-    samples = _norms(lambda rng: MergedWeights.initialize(TASK, heads=8, scale=1.0, rng=rng), 2000, 35)
-    return largest_score(samples, np.array(means))
+    return largest_score(_norms(MergedWeights, 35, heads=8), np.array(means))
 
 
 @claim("37", method="Monte Carlo", theory=(1.0, 1.0, 1.0))
 @wrong("k and q of norm R", (1.0, 2.0, 2.0))
 def separate_initial_norms(means) -> float:
     """The mean squared norms of v, k and q of rank two over 2,000 draws, in units of w_init^2."""
-    samples = _norms(lambda rng: SeparateWeights.initialize(TASK, heads=5, rank=2, scale=1.0, rng=rng), 2000, 37)
-    return largest_score(samples, np.array(means))
+    return largest_score(_norms(SeparateWeights, 37, heads=5, rank=2), np.array(means))
 
 
 # White tokens
