@@ -1,10 +1,8 @@
 r"""What a finite training set does to idle heads (V6-idle): zero blocks end at P^(-1/4), or as large as the first drop left them.
 
-The heads enter through sum_i nu_i W_i, with nu_i = (v_i, v_i), a vector and a scalar, and W_i = (U_i; u_i'), so they may be rotated until
-one of them is active and the others idle. After the first drop an idle head has a row and a column of one size, (V6-ordinary): they do what
-the active head can do as well, so nothing moves them in the population. On P sequences what the active head leaves of the labels correlates
-with a row and a matrix of unit size by P^(-1/2) g. The matrix grows from zero, the row with it, until their own curvature stops them; the
-column rests. So the row is of the order P^(-1/4), unless it was larger at the start: then it stays.
+The heads may be rotated until one of them is active and the others idle. After the first drop an idle head has a row and a column of one
+size, (V6-ordinary): they do what the active head can do as well. On P sequences what the active head leaves of the labels correlates with a
+row and a matrix: both grow, until their own curvature stops them, to P^(-1/4), unless the row was larger at the start: then it stays.
 """
 
 from sympy import Derivative, IndexedBase, S, Sum, Symbol, Trace, ZeroMatrix, expand, factor, solve, sqrt

@@ -96,16 +96,6 @@ def stationarity() -> dict:
     return {part: gradient(lagrangian(), symbol) for part, symbol in zip("abcd", (v_i, k, q, Mu), strict=True)}
 
 
-def stationary_lines() -> tuple[Line, Line, Line]:
-    """What (74a) to (74c) say at a stationary point."""
-    gradients = stationarity()
-    return (
-        Line(k.T * Mu * q, "=", v_i, "By (74a)"),
-        Line(k, "=", k - gradients["b"], "By (74b) the key is"),
-        Line(q, "=", q - gradients["c"], "By (74c) the query is"),
-    )
-
-
 @register("74", "The gradient that vanishes for stationary weights with a given effective map", section="Appendix D.7")
 @states("a", lambda: v_i - Trace(k.T * Mu * q))
 @states("b", lambda: k - v_i * Mu * q)
@@ -152,15 +142,15 @@ def zero_head() -> Lines:
 )
 def nonzero_head() -> Lines:
     """Combine (74a) to (74c)."""
-    by_a, by_b, by_c = stationary_lines()
-    key, query = by_b.right, by_c.right
+    gradients = stationarity()
+    key, query = k - gradients["b"], q - gradients["c"]
     to_value = {k.T * Mu * q: v_i}
     again = substitute(key, {q: query})
     (root,) = solve(1 - v**2 * eta**2, v)
     key_norm, query_norm = rewrite(k.T * key, to_value), rewrite(query.T * q, to_value)
-    yield by_a
-    yield by_b
-    yield by_c
+    yield Line(k.T * Mu * q, "=", v_i, "By (74a)")
+    yield Line(k, "=", key, "By (74b) the key is")
+    yield Line(q, "=", query, "By (74c) the query is")
     yield Line(k.T * k, "=", k.T * key, r"$\boldsymbol{k}_i^{\top}$ times (74b)")
     yield Line(k.T * k, "=", key_norm, "With (74a) it is", part="key norm")
     yield Line(q.T * q, "=", query.T * q, r"(74c) times $\boldsymbol{q}_i$")
