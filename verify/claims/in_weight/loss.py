@@ -114,12 +114,9 @@ def growth_rate(setting: InWeightSetting, dimension: int | None = None) -> float
 @wrong("D + 1 for D", lambda setting: growth_rate(setting, setting.dimension + 1))
 def rate_of_growth(rate) -> float:
     """Rate of growth at the origin for portions 0.2, 0.6 and 1, against the singular values of E(y phi)."""
-    worst = 0.0
-    for p in (0.2, 0.6, 1.0):
-        setting = InWeightSetting(p)
-        A = setting.problem(0).training_loss.A
-        worst = max(worst, abs(rate(setting) / np.linalg.norm(A.reshape(len(A), -1), 2) - 1))
-    return worst
+    settings = [InWeightSetting(p) for p in (0.2, 0.6, 1.0)]
+    correlations = [one.problem(0).training_loss.A for one in settings]
+    return max(abs(rate(one) / np.linalg.norm(A.reshape(len(A), -1), 2) - 1) for one, A in zip(settings, correlations, strict=True))
 
 
 @claim("V6-escape", method="flow", theory=growth_rate)

@@ -1,6 +1,7 @@
 """Claims about zero blocks that start as large as the main weights (V6-ordinary): their sizes after the first drop, without a fit."""
 
 from functools import partial
+from itertools import product
 
 import numpy as np
 from scipy.optimize import newton
@@ -43,12 +44,10 @@ def sizes_after_the_drop(expected) -> float:
     """Rows and columns of idle heads after the first drop, all weights initially at the scale of 1e-5: white tokens, two and three
     dimensions, two and four heads."""
     worst, scale = 0.0, 1e-5
-    for task in (white(2), white(3)):
-        for heads in (2, 4):
-            for seed in range(SEEDS):
-                start = FullMergedWeights.initialize(task, heads=heads, scale=scale, block_scale=scale, rng=draws.generator(seed, 1))
-                found = sizes(ended(task, seed, np.inf, heads, scale, scale, 3e4))[:2]
-                worst = max(worst, float(np.abs(found / expected(task, start) - 1).max()))
+    for task, heads, seed in product((white(2), white(3)), (2, 4), range(SEEDS)):
+        start = FullMergedWeights.initialize(task, heads=heads, scale=scale, block_scale=scale, rng=draws.generator(seed, 1))
+        found = sizes(ended(task, seed, np.inf, heads, scale, scale, 3e4))[:2]
+        worst = max(worst, float(np.abs(found / expected(task, start) - 1).max()))
     return worst
 
 

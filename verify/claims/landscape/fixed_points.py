@@ -44,12 +44,9 @@ def zero_function_fixed_points(condition) -> float:
 @wrong("one for all heads", 1)
 def zero_function_index(index) -> float:
     """The number of negative Hessian eigenvalues at five points with w_2 = 0 and W_1 E(y_q z) = 0, three heads."""
-    rng, worst = draws.generator(15), 0.0
-    for _ in range(5):
-        weights = MergedWeights(np.zeros(3), without_correlation(rng.standard_normal((3, 4, 4))))
-        spectrum = np.linalg.eigvalsh(weights.hessian(LOSS))
-        worst = max(worst, abs(int(np.sum(spectrum < -1e-10)) - index))
-    return worst
+    rng = draws.generator(15)
+    points = (MergedWeights(np.zeros(3), without_correlation(rng.standard_normal((3, 4, 4)))) for _ in range(5))
+    return max(abs(int(np.sum(np.linalg.eigvalsh(one.hessian(LOSS)) < -1e-10)) - index) for one in points)
 
 
 @claim("14b", method="linear algebra", theory=formulas.least_squares_map)
