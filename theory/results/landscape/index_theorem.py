@@ -4,7 +4,7 @@ The active slots of all heads stand side by side in K_a and Q_a, n columns, with
 is a sum over the eigenvectors that are not learned, plus a square; along each it splits into pairs of two dimensions.
 """
 
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 from mpmath import diag, eigsy, eye, matrix as numbers, mpf, zeros
@@ -131,8 +131,8 @@ def _fixed_point(point: Point) -> None:
     _at_fixed_point(point, learned, len(learned) + point.rng.randint(0, 2))
 
 
-def _not_fixed(point: Point) -> None:
-    _fixed_point(point)
+def _spoilt(draw, point: Point) -> None:
+    draw(point)
     point[theta] = point[theta] / 10
     point[negative] = _counted(point)
 
@@ -157,7 +157,7 @@ FIXED_POINT = satisfying(
     r"$\boldsymbol{\kappa V\theta}^\top=\boldsymbol{M}_S^{-1}\boldsymbol{\Lambda}_S$; $\boldsymbol{e}_d$ is not learned",
     AT_REST,
     _fixed_point,
-    _not_fixed,
+    partial(_spoilt, _fixed_point),
 )
 PAIR = satisfying(
     r"$\boldsymbol{u}$ has the component of one learned eigenvector alone, with the eigenvalues $\lambda_j$ and $a_j$; "
@@ -186,6 +186,7 @@ FIRST_LEARNED = satisfying(
     "eigenvector that is not learned",
     AT_REST,
     _first_learned,
+    partial(_spoilt, _first_learned),
 )
 
 
