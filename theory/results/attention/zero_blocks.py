@@ -74,7 +74,7 @@ def flow_where_zero(head: TracePolynomial, source: str, letters: tuple, parts: M
 @states("average", lambda: ZeroMatrix(D, 1))
 @given(AVERAGE)
 @erratum(
-    r"The paper does not say that the condition is joint: one non-zero $\boldsymbol{u}_{j}$ moves $\boldsymbol{v}_i$ in every head "
+    r"The paper does not say that the condition is joint: one non-zero $\boldsymbol{u}_{j}$ can move $\boldsymbol{v}_i$ in every head "
     "(39-joint); nor that it holds for the population only: a finite training set moves the blocks (V6-leak)."
 )
 def value_block_stays() -> Lines:
@@ -124,7 +124,7 @@ def separate_blocks_stay() -> Lines:
     yield from flow_where_zero(separate_expansion(), "E.1", (value_row, kappa_i), parts)
 
 
-@register("39-joint", "One head with a non-zero block moves the block of every other", section="Beside (39)")
+@register("39-joint", "One head with a non-zero block can move the blocks of all others", section="Beside (39)")
 @states(lambda: (
     -v_i * ((Trace(Lambda) * Lambda + 2 * Lambda**2 / N) * U_j * Lambda
             + Trace(Lambda) / N * (Lambda * U_j * Lambda + Lambda * U_j.T * Lambda + Trace(Lambda * U_j) * Lambda)) * u_i

@@ -300,6 +300,11 @@ PAPER = Task()
 GENERAL = Task(noise=sigma**2, task_covariance=Sigma_w, query_covariance=Lambda_q)
 
 
+def tokens(task: Task = PAPER) -> str:
+    """What the moments assume of the tokens in the context."""
+    return f"The tokens are {'Gaussian and ' if task.token_law is None else ''}independent"
+
+
 @cache
 def any_tokens() -> PopulationMoments:
     """The general moments for tokens of any law with covariance Lambda: E(x x' Sigma_w x x') of one token is the letter ``fourth``.
@@ -321,7 +326,8 @@ def any_tokens() -> PopulationMoments:
 @states("Q", lambda: Lambda_q)
 @states("c", lambda: Trace(Sigma_w * Lambda_q) + sigma**2)
 @given(
-    "Gaussian tokens in the context; the query is independent of it",
+    tokens,
+    "The query is independent of the context",
     r"Query and task vector have the covariances $\boldsymbol{\Lambda}_{q}$, $\boldsymbol{\Sigma}_w$",
     r"Label noise of variance $\sigma^{2}$, on the query as well",
 )

@@ -12,12 +12,10 @@ from ...derivations import E, Line, Lines, given, register, states
 from ...derivations.draws import along_one_eigenvector, satisfying, second_moment as papers_moment
 from ...expectation import Gaussian, expect
 from ...notation import D, Lambda, Lambda_hat, M, N, a, e, e_d, lambda_, matrix, vector
-from .population import ALONG, PAPER, Task
+from .population import ALONG, PAPER, Task, tokens
 
 A = matrix("A", D)  # any constant matrix
 SQUARE = E(Lambda_hat**2)
-
-TOKENS = "The tokens are Gaussian and independent"
 
 
 def _draw_eigenvector(point, moments=papers_moment) -> None:
@@ -39,11 +37,11 @@ def _eigenvector() -> tuple[Line, Line]:
 @register("31", "Second moment of the sample covariance", section="Appendix B.1")
 @states("first", lambda: (N - 1) / N * Lambda**2 + (2 * Lambda**2 + Trace(Lambda) * Lambda) / N)
 @states("second", lambda: Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N)
-@given(TOKENS)
+@given(tokens)
 def second_moment(task: Task = PAPER) -> Lines:
     """Pairs of different tokens, and pairs of a token with itself; then the same by Stein's lemma in one step."""
     one, other = vector("x_1", D), vector("x_2", D)
-    tokens = [Gaussian(one, covariance=Lambda), Gaussian(other, covariance=Lambda)]
+    laws = [Gaussian(one, covariance=Lambda), Gaussian(other, covariance=Lambda)]
     inner, noise = task.task_covariance, TracePolynomial(task.noise * Lambda / N)
     different, same = (TracePolynomial(one * one.T) * inner * last * last.T for last in (other, one))
     pairs = TracePolynomial(N) * (TracePolynomial(N) - 1) / N**2
@@ -51,11 +49,11 @@ def second_moment(task: Task = PAPER) -> Lines:
     yield from task.gains()
     if not (task.token_law or task.random_length):
         yield Line(M, ":=", square, "The letter for it")
-        yield Line(M, "=", (N * (N - 1) * E(different, tokens) + N * E(same, tokens)) / N**2 + noise.to_sympy(),
+        yield Line(M, "=", (N * (N - 1) * E(different, laws) + N * E(same, laws)) / N**2 + noise.to_sympy(),
                    "$N(N-1)$ ordered pairs of different tokens, and $N$ of a token with itself")  # fmt: skip
-        yield Line(E(different, tokens), "=", expect(different, tokens), "Different tokens are independent")
-        yield Line(E(same, tokens), "=", expect(same, tokens), "A token with itself has a fourth moment")
-        yield Line(square, "=", pairs * expect(different, tokens) + expect(same, tokens) / N + noise, "The two together", part="first")
+        yield Line(E(different, laws), "=", expect(different, laws), "Different tokens are independent")
+        yield Line(E(same, laws), "=", expect(same, laws), "A token with itself has a fourth moment")
+        yield Line(square, "=", pairs * expect(different, laws) + expect(same, laws) / N + noise, "The two together", part="first")
     yield Line(square, "=", task.moments.M,
                "The same by Stein's lemma: one sample covariance becomes its mean, and joins the other in two windings of weight $1/N$",
                part="second")  # fmt: skip
@@ -63,7 +61,7 @@ def second_moment(task: Task = PAPER) -> Lines:
 
 @register("20", "Second moment of the sample covariance, as in the main text", section="Section 4.2")
 @states(lambda: Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N)
-@given(TOKENS)
+@given(tokens)
 def second_moment_main_text() -> Lines:
     """Equation (31) by Stein's lemma."""
     windings = expect(Lambda_hat**2) - TracePolynomial(Lambda) ** 2
@@ -107,7 +105,7 @@ def eigenvectors() -> Lines:
 @register("31-limit", "Second moment of the sample covariance of a long context", kind="limit", section="Beside (31)")
 @states("limit", lambda: Lambda**2)
 @states("next", lambda: Lambda**2 + Trace(Lambda) * Lambda)
-@given(TOKENS)
+@given(tokens)
 def long_context_moment() -> Lines:
     """The powers of 1/N in the second moment."""
     orders = collect(expect(Lambda_hat**2), N)
@@ -124,7 +122,7 @@ def long_context_moment() -> Lines:
 ))  # fmt: skip
 @states("trace", lambda: Trace(Lambda) * Lambda + 2 / N * Lambda**2)
 @states("trace-A", lambda: Trace(A * Lambda) * Lambda + (Lambda * A * Lambda + Lambda * A.T * Lambda) / N)
-@given(TOKENS, r"$\boldsymbol{A}$ is constant")
+@given(tokens, r"$\boldsymbol{A}$ is constant")
 def further_moments() -> Lines:
     """Stein's lemma, one sample covariance at a time."""
     formulas = {
