@@ -102,13 +102,14 @@ def index_of_origin() -> Lines:
 @register("T4-leak", "Size of the zero blocks after the plateau, when they start at the same scale",
           kind="approximation", section="Beside (51)")  # fmt: skip
 @states(lambda: w_init ** (1 - eigenvalue[1] ** 2 / gamma))
-@note(r"Argued, not derived: it is exact up to a factor independent of $w_{\rm init}$, as the length of the plateau is up to such a time")
 def leak() -> Lines:
     r"""Growth at the rate $\lambda_1^2/\tau$ for the length of the plateau."""
     rate = eigenvalue[1] ** 2
     grown, plateau = w_init * exp(rate * t / tau), tau / gamma * log(1 / w_init)
     yield Line(size, ":=", grown, r"The blocks start at $w_{\rm init}$")
     yield Line(tau * Derivative(size, t), "=", rate * size, "They grow as the fastest direction of (T4-growth)")
+    later = grown.subs(t, plateau + tau) / grown.subs(t, plateau)
+    yield Line(later, "=", exp(rate), r"A time $\tau$ more, as (51) leaves open, is a factor independent of $w_{\rm init}$")
     yield Line(t, ":=", plateau, "The length of the plateau (51)")
     yield Line(size, "=", simplify(grown.subs(t, plateau)), "The size at its end")
 
