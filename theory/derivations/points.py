@@ -128,10 +128,7 @@ class Point:
             drawn = [[sum(map(mul, one, other)) / rows + (one is other) / 10 for other in drawn] for one in drawn]
         elif getattr(letter, "is_symmetric_letter", False):
             drawn = [[(drawn[i][j] + drawn[j][i]) / 2 for j in range(columns)] for i in range(rows)]
-        value = mpmath.matrix(rows, columns)
-        for i, j in product(range(rows), range(columns)):
-            value[i, j] = drawn[i][j]
-        return value
+        return mpmath.matrix(drawn) if rows else mpmath.matrix(0, columns)
 
     def __repr__(self):
         return "{" + ", ".join(f"{letter}: {_shown(value)}" for letter, value in self.values.items()) + "}"
@@ -181,10 +178,8 @@ def value_at(formula: Any, point: Point) -> Any:
 
 
 def _value(formula: Any, point: Point) -> Any:
-    if isinstance(formula, Mapping):
-        return tuple(_value(part, point) for part in formula.values())
-    if isinstance(formula, tuple | list):
-        return tuple(_value(part, point) for part in formula)
+    if isinstance(formula, tuple | list | Mapping):
+        return tuple(_value(part, point) for part in (formula.values() if isinstance(formula, Mapping) else formula))
     if isinstance(formula, TracePolynomial):
         return _polynomial_value(formula, point)
     if isinstance(formula, MatrixBase):
@@ -202,16 +197,12 @@ def _ready(formula: Basic) -> tuple[Callable[[Any, Point], Any], Any]:
     if has_forms(formula):
         return partial(assembled, evaluate=_value), formula
     if isinstance(formula, MatrixBase):  # an immutable one is a MatrixExpr as well
-        return _entries, formula
+        return lambda rows, point: mpmath.matrix([[_value(entry, point) for entry in row] for row in rows]), formula.tolist()
     if isinstance(formula, MatrixExpr) or (isinstance(formula, Basic) and formula.has(MatrixSymbol)):
         formula = _polynomial(formula)
     if isinstance(formula, TracePolynomial):
         return _polynomial_value, formula
     return partial(assembled, evaluate=_value) if isinstance(formula, MatrixExpr) else _scalar_value, formula  # the inverse of a sum
-
-
-def _entries(formula: Any, point: Point) -> Any:
-    return mpmath.matrix([[_value(entry, point) for entry in row] for row in formula.tolist()])
 
 
 def _polynomial(formula) -> Any:
