@@ -34,12 +34,9 @@ def gradient_descent(
     Raises ``ValueError`` or ``TypeError`` for bad arguments, and ``FlowError``, with the last good time, if the weights
     overflow (a step too large for the curvature).
     """
-    check_pair(loss, weights)
-    steps, every = positive_integer("steps", steps), positive_integer("record_every", record_every)
-    require_room("steps", steps, 4 * steps + (steps // every + 2) * len(weights.flatten()))
-    tau, sizes = positive_number("tau", tau), _step_sizes(learning_rate, steps)
-    advances, decay = 2.0 * sizes, nonnegative_number("weight_decay", weight_decay)
-    velocity, each = vector_field(loss, weights), advances.tolist()
+    steps, every, velocity = checked_steps(loss, weights, steps, record_every)
+    tau, advances = positive_number("tau", tau), 2.0 * _step_sizes(learning_rate, steps)
+    decay, each = nonnegative_number("weight_decay", weight_decay), advances.tolist()
 
     def after(step: int, state: np.ndarray) -> np.ndarray:
         return state + each[step] * (velocity(0.0, state) - decay * state)
@@ -96,15 +93,21 @@ def _at_most_one(
     method: str,
 ) -> Trajectory:
     """The run W <- W - eta move(step, dL/dW), with eta for each step on the clock."""
-    check_pair(loss, weights)
-    steps, every = positive_integer("steps", steps), positive_integer("record_every", record_every)
-    require_room("steps", steps, 4 * steps + (steps // every + 2) * len(weights.flatten()))
-    eta, velocity = positive_number("learning_rate", learning_rate), vector_field(loss, weights)
+    steps, every, velocity = checked_steps(loss, weights, steps, record_every)
+    eta = positive_number("learning_rate", learning_rate)
 
     def after(step: int, state: np.ndarray) -> np.ndarray:
         return state - eta * move(step, -2 * velocity(0.0, state))
 
     return take_steps(loss, weights, after, eta * np.arange(steps + 1), every, method=method)
+
+
+def checked_steps(loss: QuadraticLoss, weights: Parametrization, steps: int, record_every: int) -> tuple[int, int, Callable]:
+    """The number of steps and of those between two records, if they are such and their result fits in memory; tau dW/dt."""
+    check_pair(loss, weights)
+    steps, every = positive_integer("steps", steps), positive_integer("record_every", record_every)
+    require_room("steps", steps, 4 * steps + (steps // every + 2) * weights.size)
+    return steps, every, vector_field(loss, weights)
 
 
 @np.errstate(over="ignore", invalid="ignore")

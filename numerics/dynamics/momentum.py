@@ -18,11 +18,11 @@ import numpy as np
 from jaxtyping import Float
 
 from ...theory.results.discretisation.finite_steps import eta, mu
-from .._checks import duration, nonnegative_number, positive_integer, positive_number, require_room
+from .._checks import duration, nonnegative_number, positive_number
 from ..compilation.equations import compiled
 from ..parametrizations.base import Parametrization, check_pair, field_jacobian, vector_field
 from ..tasks.losses import QuadraticLoss
-from .descent import take_steps
+from .descent import checked_steps, take_steps
 from .flow import IMPLICIT_SIZE, above_rounding, integrate_field
 from .solver import IMPLICIT, METHODS, Interpolant, Linear
 from .trajectory import Trajectory
@@ -39,11 +39,8 @@ def heavy_ball(
     Raises ``ValueError`` or ``TypeError`` for bad arguments, and ``FlowError``, with the last good time, if the weights overflow (a step
     too large for the curvature).
     """
-    check_pair(loss, weights)
-    steps, every = positive_integer("steps", steps), positive_integer("record_every", record_every)
-    require_room("steps", steps, 4 * steps + (steps // every + 2) * 2 * len(weights.flatten()))
-    eta_, mu_ = positive_number("learning_rate", learning_rate), check_momentum(momentum)
-    velocity, moved = vector_field(loss, weights), np.zeros(weights.size)
+    steps, every, velocity = checked_steps(loss, weights, steps, record_every)
+    eta_, mu_, moved = positive_number("learning_rate", learning_rate), check_momentum(momentum), np.zeros(weights.size)
 
     def after(_step: int, state: np.ndarray) -> np.ndarray:
         nonlocal moved
@@ -116,7 +113,9 @@ def flow_with_mass(
         return np.concatenate([state[count:], (force(clock, state[:count]) - state[count:]) / mass])
 
     slow = rtol * (float(np.sqrt(np.mean(place**2))) or 1.0)
-    fast = max(rtol * float(np.sqrt(np.mean(np.maximum(np.abs(force(0.0, place)), np.abs(speed)) ** 2))), _rounding(loss, mass))
+    # Near a minimum the force is a difference of equal terms; a mass above 1 averages it over an oscillation of a time of mass^(1/2).
+    rounding = 10 * float(np.finfo(float).eps) * float(np.abs(loss.A).max()) / max(1.0, mass**0.5)
+    fast = max(rtol * float(np.sqrt(np.mean(np.maximum(np.abs(force(0.0, place)), np.abs(speed)) ** 2))), rounding)
     of_places = above_rounding(slow, weights)
     if method is None:
         method = "LSODA" if 2 * count <= IMPLICIT_SIZE and mass * np.abs(loss.A).max() < SWINGING else "DOP853"
@@ -189,14 +188,6 @@ def _like(weights: Parametrization, velocity: Parametrization) -> Float[np.ndarr
     if [array.shape for array in velocity.arrays] != [array.shape for array in weights.arrays]:
         raise ValueError(f"velocity must be shaped like the weights, got {velocity!r}")
     return velocity.flatten()
-
-
-def _rounding(loss: QuadraticLoss, mass: float) -> float:
-    """The rounding error of velocities near a minimum, where the force is a difference of equal terms, for weights of order one.
-
-    A mass above 1 averages the force over an oscillation, whose time is of order mass^(1/2).
-    """
-    return 10 * float(np.finfo(float).eps) * float(np.abs(loss.A).max()) / max(1.0, mass**0.5)
 
 
 def _jacobian(loss: QuadraticLoss, weights: Parametrization, mass: float) -> Callable[[float, np.ndarray], Float[np.ndarray, "2*P 2*P"]]:

@@ -119,7 +119,8 @@ def find_plateaus(times: object, loss: object = None, *, contrast: float = 3.0, 
         return _of_each(times, contrast, min_drop)
     dense = times if loss is None and isinstance(times, DenseLoss) else None
     if dense is not None:
-        times, loss = _refined(dense)
+        times = _substeps(dense)
+        loss = dense.loss_at(times)
     elif loss is None:
         raise TypeError(f"loss must be given with times, unless times is a trajectory, got {times!r}")
     t = finite_array("times", times, ("T",))
@@ -304,11 +305,6 @@ def _substeps(curve: DenseLoss, most: int = SUBSTEPS) -> np.ndarray:
     parts = int(np.clip(ENOUGH // len(steps), 1, most))
     inner = steps[:-1, None] + np.diff(steps)[:, None] * (np.arange(parts) / parts)
     return np.append(np.unique(inner), steps[-1])
-
-
-def _refined(curve: DenseLoss) -> tuple[np.ndarray, np.ndarray]:
-    t = _substeps(curve)
-    return t, np.asarray(curve.loss_at(t))
 
 
 def _polished(curve: DenseLoss, found: Plateaus, t: np.ndarray, loss: np.ndarray) -> Plateaus:

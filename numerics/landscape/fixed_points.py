@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
 from scipy.optimize import least_squares
 
-from .._checks import generator, positive_integer, positive_number
+from .._checks import generator, positive_integer
 from ..parametrizations.attention import MergedWeights, SeparateWeights
-from ..parametrizations.base import Parametrization, vector_field
+from ..parametrizations.base import Parametrization, field_jacobian, vector_field
 from ..tasks.losses import QuadraticLoss
 from ..tasks.regression import RegressionTask, any_task
 
@@ -182,21 +182,18 @@ class Search:
     distance: float
 
 
-def search_fixed_points(
-    task: RegressionTask, *, heads: int, rank: int = 1, starts: int, rng: np.random.Generator, scale: float = 2.0, tolerance: float = 1e-12
-) -> Search:
-    """Solve for zero velocity from Gaussian weights of scale ``scale`` (36) and compare every root with the list.
+def search_fixed_points(task: RegressionTask, *, heads: int, rank: int = 1, starts: int, rng: np.random.Generator) -> Search:
+    """Solve for zero velocity from Gaussian weights of scale 2 (36) and compare every root with the list.
 
-    A start counts as converged when the largest velocity is below ``tolerance``.
+    A start counts as converged when the largest velocity is below 1e-12.
     """
-    loss, rng = QuadraticLoss.population(any_task(task)), generator("rng", rng)
-    starts, tolerance = positive_integer("starts", starts), positive_number("tolerance", tolerance)
+    loss, rng, starts = QuadraticLoss.population(any_task(task)), generator("rng", rng), positive_integer("starts", starts)
     found: Counter[tuple[int, ...]] = Counter()
     distance = 0.0
     for _ in range(starts):
-        start = SeparateWeights.initialize(task, heads=heads, rank=rank, scale=scale, rng=rng, allow_deficient=True)
+        start = SeparateWeights.initialize(task, heads=heads, rank=rank, scale=2.0, rng=rng, allow_deficient=True)
         root = _root(loss, start)
-        if np.abs(vector_field(loss, start)(0.0, root)).max() > tolerance:
+        if np.abs(vector_field(loss, start)(0.0, root)).max() > 1e-12:
             continue
         B = start.unflatten(root).effective_map()
         scaled = task.modes.coordinates(B)
@@ -207,15 +204,6 @@ def search_fixed_points(
 
 
 def _root(loss: QuadraticLoss, start: Parametrization) -> np.ndarray:
-    field = vector_field(loss, start)
-    solution = least_squares(
-        lambda x: field(0.0, x),
-        start.flatten(),
-        jac=lambda x: -start.unflatten(x).hessian(loss),  # type: ignore[arg-type]
-        method="lm",
-        xtol=1e-15,
-        ftol=1e-15,
-        gtol=1e-15,
-        max_nfev=300,
-    )
-    return solution.x
+    field, slopes = vector_field(loss, start), field_jacobian(loss, start)
+    options: Any = {"jac": lambda x: slopes(0.0, x), "method": "lm", "xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15, "max_nfev": 300}
+    return least_squares(lambda x: field(0.0, x), start.flatten(), **options).x

@@ -157,19 +157,13 @@ class _Chain(NamedTuple):
         return [_shape(weight, task)[0 if transposed else 1] for weight, transposed in self.matrices[:-1]]
 
 
-def _chains(loss: ModelLoss) -> list[_Chain] | None:
-    terms = loss.model.map_terms
+def _known(loss: ModelLoss) -> tuple[list[ModelFixedPoint], str] | None:
+    """All fixed functions and the reason, for a shape of B that theory knows."""
+    terms, task = loss.model.map_terms, loss.task
     if terms is None or any(coefficient.free_symbols - loss.fixed.keys() for coefficient, *_ in terms):
         return None
     values = [compile_expression(coefficient, tuple(loss.fixed))(*loss.fixed.values()) for coefficient, *_ in terms]
-    return [_Chain(float(value), scalars, matrices) for value, (_, scalars, matrices) in zip(values, terms, strict=True)]
-
-
-def _known(loss: ModelLoss) -> tuple[list[ModelFixedPoint], str] | None:
-    """All fixed functions and the reason, for a shape of B that theory knows."""
-    chains, task = _chains(loss), loss.task
-    if chains is None:
-        return None
+    chains = [_Chain(float(value), scalars, matrices) for value, (_, scalars, matrices) in zip(values, terms, strict=True)]
     kinds = {(len(chain.scalars), len(chain.matrices)) for chain in chains}
     best = task.modes.effective_map()
     if (0, 1) in kinds:
@@ -245,13 +239,9 @@ def _searched(loss: ModelLoss, size: int, starts: int, scale: float, rng: np.ran
         if not (np.isfinite(root).all() and point.residual <= AT_REST * unit):
             continue
         converged += 1
-        same = next((group for group in groups if _alike(group[0], point)), None)
+        near = 1e-7 * max(abs(point.loss), 1e-3)  # of one loss and index: copies under a symmetry, or points of one connected set
+        same = next((one for one in groups if abs(one[0].loss - point.loss) <= near and one[0].index == point.index), None)
         groups.append([point]) if same is None else same.append(point)
     points = [ModelFixedPoint(loss, min((p.flat for p in group), key=lambda x: float(x @ x)), None, len(group)) for group in groups]
     reason = f"searched: {converged} of {starts} random starts came to rest at {len(points)} different ones; there may be others"
     return FixedPoints(tuple(sorted(points, key=lambda point: -point.loss)), False, reason, starts, converged)
-
-
-def _alike(one: ModelFixedPoint, other: ModelFixedPoint) -> bool:
-    """Of one loss and index: copies under a symmetry, or points of one connected set."""
-    return abs(one.loss - other.loss) <= 1e-7 * max(abs(one.loss), 1e-3) and one.index == other.index

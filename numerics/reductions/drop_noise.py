@@ -9,8 +9,6 @@ along that gradient for every map; integrated along the flow it is the variance 
 """
 
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import numpy as np
 from scipy.integrate import solve_ivp
@@ -79,18 +77,13 @@ def _variance(task: RegressionTask, flow: Trajectory, d: int, time: float) -> fl
     speed = float(gradient @ vector_field(loss, weights)(0.0, there))
     slope = -gradient / speed  # near the drop T is the distance to the level over its speed
     shape, covariance, length = loss.A.shape, task.covariance, task.context_length
+    variance = compile_expression(force_variance(), (Z, B, Lambda, N))
 
     def backwards(s: float, state: np.ndarray) -> np.ndarray:
         here = flow.states_at(max(time - s, 0.0))
         arrays = weights.split(here)
         pulled = (kind.jacobian(*arrays).T @ state[:-1]).reshape(shape)
-        noise = _force_variance()(pulled, kind.combine(*arrays), covariance, length)
-        return np.append(slopes(0.0, here) @ state[:-1], noise)
+        return np.append(slopes(0.0, here) @ state[:-1], variance(pulled, kind.combine(*arrays), covariance, length))
 
     run = solve_ivp(backwards, (0.0, time), np.append(slope, 0.0), "LSODA", rtol=1e-6, atol=1e-12)
     return float(run.y[-1, -1])
-
-
-@cache
-def _force_variance() -> Any:
-    return compile_expression(force_variance(), (Z, B, Lambda, N))

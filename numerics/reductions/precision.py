@@ -78,27 +78,26 @@ def plateau_loss(task: ExactTask, directions: Sequence[int], *, backend: Backend
     return _evaluate(formula, (*task.eigenvalues, *learned, *task.of(0)[1:]), backend)
 
 
-def time_between(task: ExactTask, component: int, v_0: Exact, v: Exact, *, unit: Exact = 1, backend: Backend = "arb") -> Any:
-    """The time from v_0 to v, equation (67), with tau = ``unit``; both below v*, or both above.
+def time_between(task: ExactTask, component: int, v_0: Exact, v: Exact, *, backend: Backend = "arb") -> Any:
+    """The time from v_0 to v, equation (67), in units of tau; both below v*, or both above.
 
     Raises ``ValueError`` if they are on different sides, or so near v* that the side is not proven.
     """
     start, end = _exact("v_0", v_0), _exact("v", v)
     level = fixed_value(task, component)
-    below = [bool(_ball(value) < level) for value in (start, end)]
-    above = [bool(_ball(value) > level) for value in (start, end)]
-    if not (all(below) or all(above)):
+    with ctx.workprec(200):
+        balls = [arb(value.numerator) / value.denominator for value in (start, end)]
+    if not (all(bool(ball < level) for ball in balls) or all(bool(ball > level) for ball in balls)):
         raise ValueError(f"v_0 and v must lie, provably, on the same side of v* = {level}, got {v_0!r} and {v!r}")
-    return _evaluate(_time, (*task.of(component), start, end, _exact("unit", unit)), backend)
+    return _evaluate(_time, (*task.of(component), start, end), backend)
 
 
-def sigma(task: ExactTask, time: Exact, s_0: Exact, *, unit: Exact = 1, backend: Backend = "arb") -> Any:
-    """Equation (15) at a time, for a task of equal eigenvalues, with tau = ``unit``."""
+def sigma(task: ExactTask, time: Exact, s_0: Exact, *, backend: Backend = "arb") -> Any:
+    """Equation (15) at a time in units of tau, for a task of equal eigenvalues."""
     if len(set(task.eigenvalues)) > 1:
         raise ValueError(f"task must have equal eigenvalues, got {task.eigenvalues}")
     values = (_exact("time", time, positive=False), _exact("s_0", s_0), task.eigenvalues[0], len(task.eigenvalues), task.context_length)
-    formula = partial(compiled, "15", (t, notation.s_0, lambda_, D, N, tau), part="scaled")
-    return _evaluate(formula, (*values, _exact("unit", unit)), backend)
+    return _evaluate(partial(compiled, "15", (t, notation.s_0, lambda_, D, N, tau), part="scaled"), (*values, 1), backend)
 
 
 def proven_digits(ball: arb, most: int = 60) -> str:
@@ -140,7 +139,7 @@ def _time(backend: str) -> Formula:
     v, v_0, level = notation.v, notation.v_0, equation("25").part("written out")
     scaled = durations.time_between().subs(gap, 1 - u)
     duration = equation("68").part().subs(v_0, level) * scaled.subs({u: v / level, u_0: v_0 / level, delta: (v - v_0) / level})
-    return compile_expression(duration, (lambda_, T, N, v_0, v, tau), backend)
+    return compile_expression(duration.subs(tau, 1), (lambda_, T, N, v_0, v), backend)
 
 
 def _evaluate(formula: Callable[..., Formula], values: tuple, backend: str) -> Any:
@@ -164,11 +163,6 @@ def _exact(name: str, value: Any, *, positive: bool = True) -> Fraction:
     if positive and number <= 0:
         raise ValueError(f"{name} must be positive, got {value!r}")
     return number
-
-
-def _ball(value: Fraction) -> arb:
-    with ctx.workprec(200):
-        return arb(value.numerator) / value.denominator
 
 
 def _rational(point: arb) -> fmpq:

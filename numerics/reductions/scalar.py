@@ -14,7 +14,6 @@ from jaxtyping import Float
 from scipy.optimize import brentq
 
 from ...theory import notation
-from ...theory.equations import equation
 from ...theory.notation import lambda_
 from ...theory.results.separate import durations
 from .._checks import positive_number
@@ -37,12 +36,6 @@ def _time_between() -> Callable[..., Any]:
     """(67) from u_0 to u, u + gap = 1, in the unit ``time_unit``, without cancellation."""
     letters = (durations.u_0, durations.u, durations.delta, durations.gap)
     return compile_expression(durations.time_between(), letters)
-
-
-@cache
-def _slope() -> Callable[..., Any]:
-    """The derivative of (26) in v."""
-    return compile_expression(equation("26").part("short").diff(notation.v), (notation.v, lambda_, notation.a))
 
 
 def escaping_ratio(remaining: Array) -> tuple[Array, Array]:
@@ -87,7 +80,7 @@ class ScalarReduction:
             object.__setattr__(self, name, positive_number(name, getattr(self, name)))
 
     @classmethod
-    def of(cls, task: RegressionTask, component: int, *, tau: float = 1.0) -> "ScalarReduction":
+    def of(cls, task: RegressionTask, component: int) -> "ScalarReduction":
         """The drop of one eigendirection of a task, counted from 0 in the order of ``task.eigenvalues``.
 
         Raises ``ValueError`` for covariances of token, task and query that don't commute: no direction then flows alone.
@@ -96,7 +89,7 @@ class ScalarReduction:
         if isinstance(component, bool) or not isinstance(component, (int, np.integer)) or not 0 <= component < task.dimension:
             raise ValueError(f"component must be an integer from 0 to {task.dimension - 1}, got {component!r}")
         if not task.variations & {"task_covariance", "query_covariance", "context_gain"}:
-            return cls(float(task.eigenvalues[component]), float(task.second_moment_eigenvalues[component]), tau)
+            return cls(float(task.eigenvalues[component]), float(task.second_moment_eigenvalues[component]))
         # The flow of a direction is A_d v^2 - M_d Q_d v^5: (26) with these in place of lambda and a.
         if task.modes.growth is None:
             raise ValueError(
@@ -106,7 +99,7 @@ class ScalarReduction:
         if component not in task.modes.learnable:
             raise ValueError(f"component must be one of {task.modes.learnable}, which the task vectors span, got {component!r}")
         rate = float(np.sqrt(task.modes.growth[component]))
-        return cls(rate, rate / float(task.modes.levels[component]), tau)
+        return cls(rate, rate / float(task.modes.levels[component]))
 
     @cached_property
     def fixed_point(self) -> float:
@@ -122,10 +115,6 @@ class ScalarReduction:
         """dv/dt, equation (26)."""
         flow = compiled("26", (notation.v, lambda_, notation.a), part="short")
         return flow(np.asarray(v, dtype=float), self.eigenvalue, self.second_moment) / self.tau
-
-    def slope(self, v: Array) -> Array:
-        """The derivative of dv/dt with respect to v."""
-        return _slope()(np.asarray(v, dtype=float), self.eigenvalue, self.second_moment) / self.tau
 
     def gap(self, v: Array) -> Array:
         """1 - v/v*, to full relative precision even for a v next to v*."""
@@ -188,11 +177,6 @@ class ScalarReduction:
         """The time at which the flow without its saturation would reach infinity, equations (68), (73)."""
         duration = compiled("68", (notation.v_0, lambda_, notation.tau))
         return duration(_positive_array("v_0", v_0), self.eigenvalue, self.tau)
-
-    def plateau_duration(self, v_0: Array, *, fraction: float = 0.5) -> Array:
-        """The exact time from v_0 to ``fraction`` of v*; (68) approximates it."""
-        fraction = positive_number("fraction", fraction)
-        return self.time(fraction * self.fixed_point, v_0)
 
     def loss_drop(self, u: Array) -> Array:
         """The change of the loss by this direction at v = u v*: 0 at u = 0 and the (negative) step of (24) at u = 1."""

@@ -108,7 +108,9 @@ def cumulants(law: TokenLaw, root: Float[np.ndarray, "D D"]) -> list[tuple[float
 
     They are the nonzero eigenvalues, and the eigenvectors, of a symmetric form on symmetric matrices.
     """
-    basis = _symmetric_basis(len(root))
+    units = np.eye(len(root))
+    pairs = [(units[i][:, None] * units[j], 0.5 if i == j else 2**-0.5) for i in range(len(root)) for j in range(i + 1)]
+    basis = np.array([size * (one + one.T) for one, size in pairs])  # orthonormal, of the symmetric matrices
     form = np.empty((len(basis), len(basis)))
     size = 0.0
     for column, S in enumerate(basis):
@@ -118,14 +120,3 @@ def cumulants(law: TokenLaw, root: Float[np.ndarray, "D D"]) -> list[tuple[float
     values, vectors = np.linalg.eigh((form + form.T) / 2)
     matrices = np.einsum("km,kij->mij", vectors, basis)
     return [(float(c), V) for c, V in zip(values, matrices, strict=True) if abs(c) > 1e-13 * size]
-
-
-def _symmetric_basis(D: int) -> Float[np.ndarray, "K D D"]:
-    """An orthonormal basis of the symmetric matrices."""
-    basis = []
-    for i in range(D):
-        for j in range(i + 1):
-            E = np.zeros((D, D))
-            E[i, j] = E[j, i] = 1.0 if i == j else 2**-0.5
-            basis.append(E)
-    return np.array(basis)

@@ -81,12 +81,10 @@ def coefficient_of(coefficient: Coefficient) -> Expr:
 
 @lru_cache(maxsize=1 << 12)
 def lowest_terms(coefficient: frozenset) -> Coefficient:
-    """A coefficient, given by its items, in lowest terms. Cached, as many terms share one and this takes milliseconds for each."""
-    return dict(coefficient) if _is_lowest(coefficient) else _reduced(coefficient)
+    """A coefficient, given by its items, in lowest terms. Cached, as many terms share one and this takes milliseconds for each.
 
-
-def _reduced(coefficient: frozenset) -> Coefficient:
-    """Over the common denominator, each sum in that taken out of the numerator as often as it divides it: sums are irreducible."""
+    Over the common denominator, each sum in that is taken out of the numerator as often as it divides it: sums are irreducible.
+    """
     lowest: dict[int, int] = {}
     for scalars, _ in coefficient:
         for base, exponent in scalars:
@@ -118,39 +116,6 @@ def _reduced(coefficient: frozenset) -> Coefficient:
         )
         for monomial, number in numerator.terms()
     }
-
-
-def _is_lowest(coefficient: frozenset) -> bool:
-    """Have all terms one denominator, no factor of which divides the numerator, as its value at a zero of the factor shows?"""
-    factors = {tuple(pair for pair in scalars if pair[0] in _sums) for scalars, _ in coefficient}
-    if len(factors) != 1:
-        return False
-    for factor, _ in factors.pop():
-        zero = _zero_of(factor)
-        if zero is None:
-            return False
-        value = 0
-        for scalars, number in coefficient:
-            for base, exponent in scalars:
-                if base not in _sums:
-                    number *= Fraction(zero.get(base, 97 + base)) ** exponent if exponent < 0 else zero.get(base, 97 + base) ** exponent
-            value += number
-        if not value:
-            return False
-    return True
-
-
-@lru_cache(maxsize=1 << 12)
-def _zero_of(factor: int) -> dict[int, int] | None:
-    """Integers, none of them 0, at which a sum of integer multiples of symbols is 0."""
-    terms = _generators[factor].as_coefficients_dict()
-    symbols = [symbol for symbol in terms if symbol != 1]
-    last = next((symbol for symbol in symbols if abs(terms[symbol]) == 1), None)
-    if last is None or not all(symbol.is_Symbol for symbol in symbols) or not all(number.is_Integer for number in terms.values()):
-        return None
-    values = {symbol: 1009 + 31 * i for i, symbol in enumerate(symbols)}
-    values[last] = -int(terms[last]) * int(terms.get(1, 0) + sum(terms[one] * values[one] for one in symbols if one != last))
-    return {generator(symbol): value for symbol, value in values.items()} if values[last] else None
 
 
 def reciprocal(coefficient: Coefficient) -> Coefficient:

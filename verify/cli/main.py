@@ -48,19 +48,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"iclflow: {_one_line(problem)}", file=sys.stderr)
         return 1
     except RuntimeError as problem:
-        if not _is_flow_error(problem):
+        solver = sys.modules.get("iclflow.numerics.dynamics.solver")  # SciPy is not loaded for the question
+        if solver is None or not isinstance(problem, solver.FlowError):
             raise
         print(f"iclflow: {_one_line(problem)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("iclflow: interrupted", file=sys.stderr)
         return INTERRUPTED
-
-
-def _is_flow_error(problem: RuntimeError) -> bool:
-    """True for a FlowError, without importing SciPy."""
-    integration = sys.modules.get("iclflow.numerics.dynamics.solver")
-    return integration is not None and isinstance(problem, integration.FlowError)
 
 
 def _one_line(problem: Exception) -> str:

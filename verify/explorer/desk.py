@@ -16,7 +16,6 @@ from typing import Any
 from ...theory.derivations.derivation import Derivation, line_rows
 from ...theory.derivations.judging.trial import Verdict
 from ...theory.derivations.lines import Line
-from ...theory.proofs.building import BuiltDerivation
 from ...theory.proofs.counterexamples import counterexample
 from ...theory.proofs.documents import statements
 from ...theory.proofs.judging import judgements, report
@@ -70,15 +69,11 @@ def _derived(given: dict) -> dict:
         result["steps"].append({"problem": problem, "lines": _lines(one, before)})
         before = before if one.error else one.lines[-1]
     if built.lines:
-        whole = Derivation(_chained(built), verdicts=tuple(one.status * (one.status != "assumed") for one in built.verdicts))
+        chained = (_continued(before, line) for before, line in pairwise((None, *built.lines)) if line)  # a = b = c, not a = b, a = c
+        whole = Derivation(tuple(chained), verdicts=tuple(one.status * (one.status != "assumed") for one in built.verdicts))
         result |= {"latex": replace(whole, verdicts=()).latex(), "markdown": whole.markdown()}
         result["notebook"] = notebook(whole.markdown(), result["python"])
     return result
-
-
-def _chained(built: BuiltDerivation) -> tuple[Line, ...]:
-    """The lines for print: a = b, a = c as a = b = c."""
-    return tuple(_continued(before, line) for before, line in pairwise((None, *built.lines)) if line)
 
 
 def _continued(before: Line | None, line: Line) -> Line:
@@ -89,15 +84,8 @@ def _continued(before: Line | None, line: Line) -> Line:
 def _lines(played: Played, before: Line | None) -> list[dict]:
     found = []
     for line, verdict in zip(played.lines, played.verdicts, strict=True):
-        rows = line_rows(before, _continued(before, line))
-        found.append(
-            {
-                "formula": _shown(aligned(rows, "aligned")),
-                "reason": sentence(line.reason),
-                "status": verdict.status,
-                "how": _how(line, verdict),
-            }
-        )
+        formula = _shown(aligned(line_rows(before, _continued(before, line)), "aligned"))
+        found.append({"formula": formula, "reason": sentence(line.reason), "status": verdict.status, "how": _how(line, verdict)})
         before = line
     return found
 

@@ -23,7 +23,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from ...numerics.dynamics.solver import FlowError
 from ...theory.proofs.written import VERBS
-from ..experiments.kinds import Kind, choice, number
+from ..experiments.kinds import choice, number
 from ..figures.style import DARK, LIGHT
 from . import desk
 from .picture import panels
@@ -67,16 +67,14 @@ def setting(query: str) -> tuple[Exploration, float, bool, bool]:
     kinds = {slider.key: slider.kind for slider in SLIDERS.values()} | VIEW
     if given.keys() != kinds.keys():
         raise ValueError(f"the request must give {', '.join(sorted(kinds))}, got {', '.join(sorted(given)) or 'nothing'}")
-    values = {key: _parsed(key, given[key], kind) for key, kind in kinds.items()}
+    values: dict[str, Any] = {}
+    for key, kind in kinds.items():
+        try:
+            values[key] = kind.parse(given[key])
+        except ValueError as problem:
+            raise ValueError(f"{key} {problem}") from None
     chosen = Exploration(**{name: values[slider.key] for name, slider in SLIDERS.items()}, merged=values["model"] == "merged")
     return chosen, values["moment"], values["dark"] == "1", values["narrow"] == "1"
-
-
-def _parsed(key: str, text: str, kind: Kind) -> Any:
-    try:
-        return kind.parse(text)
-    except ValueError as problem:
-        raise ValueError(f"{key} {problem}") from None
 
 
 @lru_cache(maxsize=32)

@@ -12,15 +12,10 @@ from ...theory.results.variations.finite_tasks import K
 from ..experiments import varied_tasks as varied
 from ..experiments.plateau_maps import measured, settled_network
 from ..experiments.varied_tasks import LENGTH, NOISY, PLAIN, RETURNING, RUNS, SHARED, SPECTRUM, TURNING
-from .gallery import Drawing, canvas, figure, listed, theory_levels
+from .gallery import Drawing, beside_axes, canvas, figure, listed, theory_levels
 from .style import LOSS, SERIES, TIME, Theme
 
 ANGLES = {"turning": "0, commutes", "nearly": "0.02", "inclined": "0.5"}
-
-
-def _set_name(directions: tuple[int, ...]) -> str:
-    inside = ", ".join(str(d + 1) for d in directions)
-    return rf"$\{{{inside}\}}$" if directions else r"$\varnothing$"
 
 
 def _losses(axes: Axes, name: str, theme: Theme) -> None:
@@ -28,10 +23,8 @@ def _losses(axes: Axes, name: str, theme: Theme) -> None:
     times, run = np.linspace(1.0, RUNS[name].duration, 2500), RUNS[name]
     theory_levels(axes, varied.turning_levels(run.task), theme, names=False)
     for visit in order_of_learning(run.task):
-        axes.annotate(
-            _set_name(visit.directions), (1.0, visit.loss), xytext=(5, 0), xycoords=("axes fraction", "data"),
-            textcoords="offset points", va="center", color=theme.theory,
-        )  # fmt: skip
+        inside = ", ".join(str(d + 1) for d in visit.directions)
+        beside_axes(axes, rf"$\{{{inside}\}}$" if inside else r"$\varnothing$", visit.loss, theme)
     trained = varied.training(name, theme.share).times
     axes.plot(trained, varied.trained_loss(name, theme.share), color=theme.trained, lw=4, alpha=0.6, label="trained")
     axes.plot(times, varied.flow(name).loss_at(times), color=theme.ink, lw=1.3, label="gradient flow")

@@ -176,8 +176,12 @@ def theory_levels(axes: Axes, levels: Iterable[float], theme: Theme, *, names: b
         axes.axhline(level, color=theme.theory, lw=1.0, ls=(0, (4, 3)), zorder=1, label=label if m == 0 else None)
         if names and above - level > room and (level == last or level - last > room):
             above = level
-            name, shift = rf"$\mathcal{{L}}(\mathcal{{M}}_{m})$", (5, -4 if crowded else 0)
-            axes.annotate(name, (1.0, level), shift, ("axes fraction", "data"), "offset points", va="center", color=theme.theory)
+            beside_axes(axes, rf"$\mathcal{{L}}(\mathcal{{M}}_{m})$", level, theme, -4 if crowded else 0)
+
+
+def beside_axes(axes: Axes, text: str, level: float, theme: Theme, shift: int = 0) -> None:
+    """A name of theory's in the right margin, at a level or so many points above it."""
+    axes.annotate(text, (1, level), (5, shift), ("axes fraction", "data"), "offset points", va="center", color=theme.theory)
 
 
 def listed(numbers: Iterable[float], form: str = ".4f") -> str:

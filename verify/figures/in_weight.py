@@ -29,14 +29,6 @@ HEADS, SCALE, DURATION, STEP = 8, 1e-3, 160.0, 0.1
 KINDS = ("training", "in weight", "in context")
 
 
-def _generator(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-def _problem(portion: float) -> MixedTask:
-    return MixedTask(TASK, 1 - portion, FIXED.numpy())
-
-
 @cache
 def curves(portion: float) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Losses of each kind: SGD on fresh sequences, as ``kind``, and the flow on the theory's loss, as ``kind, flow``.
@@ -48,10 +40,10 @@ def curves(portion: float) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     value, key_query = np.zeros((2, HEADS, D + 1, D + 1))
     value[:, -1], key_query[:, :, :-1] = start.value, start.key_query
     network = MergedAttention(value, key_query)
-    source = fresh_batches(TASK, 512, _generator(1), fixed_tasks=FIXED, fixed_fraction=portion)
+    source = fresh_batches(TASK, 512, torch.Generator().manual_seed(1), fixed_tasks=FIXED, fixed_fraction=portion)
     run = train(network, source, steps=round(DURATION / (2 * STEP)), learning_rate=STEP, record_every=8)
 
-    losses = _problem(portion).losses
+    losses = MixedTask(TASK, 1 - portion, FIXED.numpy()).losses
     flow = gradient_flow(losses["training"], start, t_end=DURATION)
     times = np.linspace(0, DURATION, 400)
     maps = flow.effective_map_at(times)
@@ -140,14 +132,8 @@ def in_weight(theme: Theme) -> Drawing:
             axes.plot(setting.times, theory, color=theme.ink, lw=0.9, label="theory: flow" if kind == "memory" else None)
             differences.append((portion, label, float(np.abs(found / theory - 1).max())))
             reduced.append(float(np.abs(found / five[kind].mean(axis=0) - 1).max()))
-            axes.plot(
-                setting.times,
-                five[kind].mean(axis=0),
-                color=theme.theory,
-                lw=1.6,
-                ls=(0, (1, 3)),
-                label="theory: five equations" if kind == "memory" else None,
-            )
+            label = "theory: five equations" if kind == "memory" else None
+            axes.plot(setting.times, five[kind].mean(axis=0), color=theme.theory, lw=1.6, ls=(0, (1, 3)), label=label)
         axes.set(xlabel=TIME, xlim=(0, setting.duration), ylim=(0, 1.25), title=f"{1 - portion:.0%} of tasks fixed")
     panels[0].set_ylabel("loss")
     picture.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize=8)
@@ -202,12 +188,8 @@ def zero_blocks(theme: Theme) -> Drawing:
     columns = np.array([grown(WHITE, start) for start in starts])[:, None]
     maps = np.array([[reached(seed, P) for P in SETS] for seed in seeds])
     row, matrix = compiled("V6-idle", (COLUMN_SIZE, MAP), part=("row at rest", "matrix at rest"))(columns, maps)
-    blocks = (
-        (r"rows $\boldsymbol{v}_j$", row),
-        (r"columns $\boldsymbol{u}_j$", columns + 0 * maps),
-        (r"matrices $\boldsymbol{U}_j$", matrix),
-    )
-    for i, (label, theory) in enumerate(blocks):
+    blocks = {r"rows $\boldsymbol{v}_j$": row, r"columns $\boldsymbol{u}_j$": columns + 0 * maps, r"matrices $\boldsymbol{U}_j$": matrix}
+    for i, (label, theory) in enumerate(blocks.items()):
         right.loglog(np.tile(SETS, len(found)), found[:, :, i].ravel(), ".", color=SERIES[i], alpha=0.35, ms=4)
         right.loglog(SETS, np.median(found[:, :, i], axis=0), "o", color=SERIES[i], ms=6 if i else 10, label=label)
         right.loglog(SETS, np.median(theory, axis=0), color=theme.ink, lw=1.0, label="theory: no fit" if i == 2 else None)

@@ -12,7 +12,7 @@ from ..claims.merged.drop import START, ray
 from ..experiments.staircase import DEFAULT, flow, plateaus, softmax_training
 from ..training.descent import TrainingRun, fresh_batches, train
 from ..training.modules import ReducedMerged, TwoLayerNetwork
-from .gallery import Drawing, canvas, figure, listed, theory_levels
+from .gallery import Drawing, beside_axes, canvas, figure, listed, theory_levels
 from .style import BLUE, GREEN, LOSS, ORANGE, SERIES, TIME, Theme, diverging
 
 
@@ -66,8 +66,7 @@ def one_drop(theme: Theme) -> Drawing:
     picture, axes = canvas(theme, 6.4, 3.4)
     theory_levels(axes, [levels[0], levels[-1]], theme, names=False, label="theory: the two fixed points")
     for level, name in ((levels[0], "0"), (levels[-1], "*")):
-        text = rf"$\mathcal{{L}}(\mathcal{{M}}_{name})$"
-        axes.annotate(text, (1, level), (5, 0), ("axes fraction", "data"), "offset points", va="center", color=theme.theory)
+        beside_axes(axes, rf"$\mathcal{{L}}(\mathcal{{M}}_{name})$", level, theme)
     times = np.linspace(0, MERGED.duration, 2000)
     axes.plot(attention.times, above, color=theme.trained, lw=6, label="attention on $X$, SGD")
     axes.plot(network.times, below, color=SERIES[1], lw=2.8, label="two-layer network on $z$, SGD")
@@ -245,12 +244,8 @@ def _times(axes, theme: Theme) -> tuple[int, float]:
         axes.vlines(drop.spread, (earliest - latest) * drop.gamma, 0.0, color=theme.theory, lw=1, label=label[0])
         axes.plot(drop.spread, half + since, "o", color=SERIES[0], ms=3, label=label[1])
         widest = max(widest, (latest - earliest) * drop.gamma)
-    axes.set(
-        xlabel=r"$\kappa_{\max}/\kappa_{\min}$",
-        ylabel=r"half of the drop, $\gamma\,(t_{1/2} - t_{\rm latest})/\tau$",
-        xscale="log",
-        ylim=(-0.04, 0.005),
-    )
+    axes.set(xlabel=r"$\kappa_{\max}/\kappa_{\min}$", xscale="log", ylim=(-0.04, 0.005))
+    axes.set_ylabel(r"half of the drop, $\gamma\,(t_{1/2} - t_{\rm latest})/\tau$")
     axes.legend(loc="lower left", ncols=2)
     return len(tasks), widest
 

@@ -232,9 +232,8 @@ def weights(theme: Theme) -> Drawing:
     order = np.argsort(np.where(learned.any(axis=0), learned.argmax(axis=0), len(v)))
     shown = {}
     axes: Axes
-    for axes, name, scale in zip(
-        panels[1:], ("keys", "queries", "map"), (largest, largest, np.abs(run.effective_maps[-1]).max()), strict=True
-    ):
+    scales = {"keys": largest, "queries": largest, "map": np.abs(run.effective_maps[-1]).max()}
+    for axes, (name, scale) in zip(panels[1:], scales.items(), strict=True):
         size = (4, 4) if name == "map" else (setting.heads, 4)
         shown[name] = axes.imshow(np.zeros(size), cmap=diverging(theme), vmin=-scale, vmax=scale)
         axes.set(xticks=range(4), xticklabels=range(1, 5), yticks=range(size[0]), yticklabels=range(1, size[0] + 1))

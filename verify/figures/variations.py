@@ -58,10 +58,8 @@ def noise(theme: Theme) -> Drawing:
         tasks = [RegressionTask(eigenvalues=SPECTRUM, context_length=length, noise_variance=float(one)) for one in variances]
         right.plot(variances, [varied.levels(task)[-1] - task.noise_variance for task in tasks], color=color, label=f"N = {length}")
     right.axhline(sum(SPECTRUM), color=theme.faint, lw=1, ls=(0, (4, 3)))
-    right.annotate(
-        "nothing learned", (4, sum(SPECTRUM)), xytext=(0, -4), textcoords="offset points", va="top", ha="right",
-        color=theme.ink, fontsize=9,
-    )  # fmt: skip
+    small = {"va": "top", "color": theme.ink, "fontsize": 9}
+    right.annotate("nothing learned", (4, sum(SPECTRUM)), (0, -4), "data", "offset points", ha="right", **small)
     ends = {0.0: "plain", NOISY.noise_variance: "noise"}
     marks = [varied.trained_plateaus(name, theme.share).levels[-1] - variance for variance, name in ends.items()]
     right.plot(list(ends), marks, "o", color=SERIES[3], mec=theme.ink, ms=6, label="trained, N = 10")
@@ -132,10 +130,8 @@ def random_length(theme: Theme) -> Drawing:
     fixed = [varied.levels(RegressionTask(eigenvalues=SPECTRUM, context_length=int(n)))[-1] for n in lengths]
     right.plot(lengths, fixed, color=theme.ink, lw=1.0, ls=(0, (4, 3)), label="all contexts of $N$")
     right.axhline(sum(SPECTRUM) / 4, color=theme.faint, lw=1, ls=(0, (1, 2)))
-    right.annotate(
-        r"$\mathrm{tr}\,\Lambda/4$", (1, sum(SPECTRUM) / 4), xytext=(4, -3), textcoords="offset points", va="top",
-        color=theme.ink, fontsize=9,
-    )  # fmt: skip
+    small = {"va": "top", "color": theme.ink, "fontsize": 9}
+    right.annotate(r"$\mathrm{tr}\,\Lambda/4$", (1, sum(SPECTRUM) / 4), (4, -3), "data", "offset points", **small)
     right.set(xscale="log", xlabel="longest context $N$", ylabel="final loss", xlim=(1, 1000), ylim=(0, sum(SPECTRUM)))
     right.legend(loc="upper right")
     caption = (

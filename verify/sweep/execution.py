@@ -133,7 +133,8 @@ def run_sweep(sweep: Sweep, directory: Path, executor: Callable[[], Executor], *
             try:
                 for names, (result, causes) in _results(missing, executor):
                     if result is not None:
-                        save_results(result, directory / "runs" / f"{_label_of(names)}.nc")
+                        whole = f"{CHUNK_FILE}{hashlib.sha256(''.join(names).encode()).hexdigest()[:24]}"
+                        save_results(result, directory / "runs" / f"{names[0] if len(names) == 1 else whole}.nc")
                     failures |= causes
                     for name in names:
                         del missing[name]
@@ -167,10 +168,6 @@ def _tasks(missing: Mapping[str, Run]) -> list[tuple[str, ...]]:
         alike.setdefault(replace(run, setting=replace(run.setting, seed=0)) if run.method == "flow" else name, []).append(name)
     sizes = {key: CHUNK if len(names) >= TOGETHER else 1 for key, names in alike.items()}
     return [tuple(names[i : i + sizes[key]]) for key, names in alike.items() for i in range(0, len(names), sizes[key])]
-
-
-def _label_of(names: tuple[str, ...]) -> str:
-    return names[0] if len(names) == 1 else f"{CHUNK_FILE}{hashlib.sha256(''.join(names).encode()).hexdigest()[:24]}"
 
 
 def _kept(directory: Path) -> dict[str, tuple[Path, int | None]]:
@@ -240,13 +237,10 @@ def gather(sweep: Sweep, directory: Path) -> xr.Dataset:
             parts[place] = {name: load(path)[name].values[slice(None) if i is None else i] for name in KEPT}
     grid = tuple(axis.names[0] for axis in sweep.axes)
     variables: dict[str, Any] = {}
+    drops = max((len(part[name]) for part in parts.values() for name in ("drop_time", "predicted_drop_time")), default=0)
     for name, axis in (KEPT | {"predicted_drop_time": "drop"}).items():
-        variables[name] = ((*grid, axis), _padded({p: part[name] for p, part in parts.items()}, sweep.shape))
-    places = max(variables[name][1].shape[-1] for name in ("drop_time", "predicted_drop_time"))
-    for name in ("drop_time", "predicted_drop_time"):
-        dims, values = variables[name]
-        fill = np.full((*values.shape[:-1], places - values.shape[-1]), np.nan)
-        variables[name] = (dims, np.concatenate([values, fill], axis=-1))
+        values = {place: part[name] for place, part in parts.items()}
+        variables[name] = ((*grid, axis), _padded(values, sweep.shape, drops if axis == "drop" else 0))
     varied = [axis for axis in sweep.axes if "duration" in axis.names]
     if varied:
         at = varied[0].names.index("duration")
@@ -261,8 +255,8 @@ def gather(sweep: Sweep, directory: Path) -> xr.Dataset:
     return xr.Dataset(variables, coords=coordinates, attrs={"method": sweep.base.method, "setting": shared})
 
 
-def _padded(values: Mapping[tuple[int, ...], np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-    whole = np.full((*shape, max((len(v) for v in values.values()), default=0)), np.nan)
+def _padded(values: Mapping[tuple[int, ...], np.ndarray], shape: tuple[int, ...], least: int = 0) -> np.ndarray:
+    whole = np.full((*shape, max([least, *map(len, values.values())])), np.nan)
     for place, row in values.items():
         whole[(*place, slice(len(row)))] = row
     return whole

@@ -9,7 +9,7 @@ No half. Gradient flow (10) is ``tau dW/dt = -1/2 dL/dW``, so a step advances ti
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -150,11 +150,6 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _progress(steps: int, show: bool | None) -> Iterable[int]:
-    visible = sys.stderr.isatty() if show is None else show
-    return tqdm(range(steps), desc="training", unit="step", disable=not visible, leave=False, mininterval=0.2)
-
-
 def train(
     networks: nn.Module | Sequence[nn.Module],
     batches: Callable[[], Batch],
@@ -204,7 +199,8 @@ def train(
     times, losses, states, batch_size = [], [], {name: [] for name in parameters}, 0
     start = time.perf_counter()
     with one_thread():
-        for step in _progress(steps + 1, progress):
+        hidden = not (sys.stderr.isatty() if progress is None else progress)
+        for step in tqdm(range(steps + 1), desc="training", unit="step", disable=hidden, leave=False, mininterval=0.2):
             batch = batches()
             batch_size = batch[1].shape[-1]
             if batch[1].ndim == 2 and len(batch[1]) != len(several):
