@@ -25,8 +25,10 @@ from iclflow.numerics import QuadraticLoss, RegressionTask, SeparateWeights, gra
 from iclflow.numerics.dynamics.solver import FlowError
 from iclflow.numerics.replay.recording import Recording
 from iclflow.theory import expect
-from iclflow.theory.algebra.parsing import parse
 from iclflow.theory.algebra.syntax import Node, tree
+from iclflow.theory.derivations import carried_out
+from iclflow.theory.notation import Lambda_hat
+from iclflow.theory.proofs.meaning import read_text
 from iclflow.theory.proofs.written import VERBS
 from iclflow.verify.cli.main import main as command
 from iclflow.verify.explorer.server import answer, answered
@@ -142,7 +144,7 @@ def exponent(node: Node) -> int:
 def averages(rng: np.random.Generator) -> None:
     """An expectation against 2,000 samples, and in doubt against 200,000."""
     text = matrix_text(rng)
-    result = repr(expect(parse(text)))
+    result = repr(expect(carried_out(read_text(text)[0])))
     A, B, Lambda = rng.standard_normal((2, 2)), rng.standard_normal((2, 2)), np.diag([0.7, 0.4])
     fixed = {name: value[None] for name, value in {"A": A, "B": B, "Lambda": Lambda, "I": np.eye(2)}.items()}
     fixed |= {"N": np.full((1, 1, 1), 4.0), "D": np.full((1, 1, 1), 2.0)}
@@ -166,7 +168,7 @@ def grammar(rng: np.random.Generator, folder: Path) -> None:
     text = " ".join(rng.choice(SYMBOLS, size=rng.integers(1, 14)))
     if rng.random() < 0.3:
         text = f"({matrix_text(rng)})^{rng.integers(0, 60)}"
-    expect(parse(text))
+    expect(carried_out(read_text(text)[0]))
 
 
 def toml(rng: np.random.Generator, folder: Path) -> None:
@@ -232,10 +234,10 @@ def edges(rng: np.random.Generator, folder: Path) -> None:
         "operator": lambda a, b: QuadraticLoss(A=np.eye(2), C=a, c=1.0).value(b),
         "prediction": lambda a, b: predict_curve(TASK, a, tau=b),
         "expect": lambda a, b: expect(a, b),
-        "given": lambda a, b: expect(parse("S"), a, given=b),
-        "parse": lambda a, b: parse(a),
+        "given": lambda a, b: expect(Lambda_hat, a, given=b),
+        "read_text": lambda a, b: read_text(a, b),
     }
-    values = [*NASTY, WEIGHTS, LOSS, TASK, parse("S")]
+    values = [*NASTY, WEIGHTS, LOSS, TASK, Lambda_hat]
     name, (i, j) = str(rng.choice(list(calls))), rng.integers(len(values), size=2)
     with np.errstate(all="ignore"):
         calls[name](values[i], values[j])

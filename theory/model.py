@@ -261,7 +261,7 @@ def _stated_with(law) -> Iterator:
 
 def _scalar(name: str, expression) -> TracePolynomial:
     if not isinstance(expression, (Expr, TracePolynomial, Number)):
-        read = "; read text by parse of iclflow.theory.algebra.parsing" if isinstance(expression, str) else ""
+        read = "; read text by read_text of iclflow.theory.proofs.meaning" if isinstance(expression, str) else ""
         raise TypeError(f"{name} must be an expression such as beta.T * U * x_q, got {expression!r}{read}")
     try:
         polynomial = TracePolynomial(expression)

@@ -6,10 +6,9 @@ that are sums, as in N / (N - D - 1), are kept as powers of their irreducible fa
 are equal dictionaries.
 """
 
-from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
-from math import comb, prod
+from math import prod
 
 import sympy
 from sympy import QQ, Add, Expr, Mul, Rational
@@ -38,17 +37,6 @@ def generator(expression: Expr) -> int:
 def has_sum(scalars: Scalars) -> bool:
     """Is there a sum in the denominator?"""
     return bool(_sums) and any(index in _sums for index, _ in scalars)
-
-
-def common_denominator_size(products: Iterable[Scalars]) -> int:
-    """About how many monomials a sum of these has over its common denominator, for each sum in that; 0 if there is none."""
-    powers: dict[int, int] = {}
-    for scalars in products:
-        for base, exponent in scalars:
-            powers[base] = max(powers.get(base, 0), abs(exponent))
-    symbols = set().union(*(_generators[base].free_symbols for base in powers))
-    degree = sum(int(sympy.total_degree(_generators[base])) * exponent for base, exponent in powers.items())
-    return comb(degree + len(symbols), degree) * len(_sums & powers.keys())
 
 
 @lru_cache(maxsize=1 << 16)

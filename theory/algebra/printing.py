@@ -1,6 +1,6 @@
 r"""Trace polynomials as text and as LaTeX, with terms and factors in a stable order.
 
-Text is in the grammar that :mod:`iclflow.theory.algebra.parsing` reads, so reading is the inverse of printing:
+Text is in the grammar that :mod:`iclflow.theory.proofs.meaning` reads, so reading is the inverse of printing:
 
 >>> from iclflow.theory import expect
 >>> from iclflow.theory.notation import Lambda_hat

@@ -25,7 +25,7 @@ from .terms import Terms, groups
 def read(expression) -> Form:
     """The terms and the shape of a SymPy expression; ValueError names the sub-expression that is not one."""
     if isinstance(expression, str):
-        raise ValueError(f"{expression!r} is text; read it with iclflow.theory.algebra.parsing, or write it in SymPy's matrix symbols")
+        raise ValueError(f"{expression!r} is text; read it with read_text of iclflow.theory.proofs.meaning, or write it in SymPy's symbols")
     if not isinstance(expression, Expr):
         try:
             expression = sympy.sympify(expression, strict=True)

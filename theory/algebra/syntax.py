@@ -104,20 +104,13 @@ def tree(text: str) -> Node:
 
 
 class Grammar:
-    """A reader of tokens by recursive descent. ``careful``: refuse what people read in two ways, such as 1/2c and f(x).
+    """A reader of tokens by recursive descent, which refuses what people read in two ways, such as 1/2c and f(x).
 
     ``functions``, ``letters``, ``matrices``: names declared as such.
     """
 
-    def __init__(
-        self,
-        tokens: Iterable[Token],
-        careful: bool = False,
-        functions: Iterable[str] = (),
-        letters: Iterable[str] = (),
-        matrices: Iterable[str] = (),
-    ):
-        self.tokens, self.at, self.depth, self.careful = list(tokens), 0, 0, careful
+    def __init__(self, tokens: Iterable[Token], functions: Iterable[str] = (), letters: Iterable[str] = (), matrices: Iterable[str] = ()):
+        self.tokens, self.at, self.depth = list(tokens), 0, 0
         self.functions, self.letters, self.matrices = set(functions), set(letters), set(matrices)
 
     @property
@@ -128,10 +121,9 @@ class Grammar:
         found = repr(self.here.text) if self.here.kind != "end" else "the end"
         raise Unreadable(f"found {found}, expected {expected}", self.here.position)
 
-    def refuse(self, reason: str, token: Token | None = None) -> None:
+    def refuse(self, reason: str, token: Token | None = None) -> NoReturn:
         """What people read in two ways."""
-        if self.careful:
-            raise Unreadable(reason, (token or self.here).position)
+        raise Unreadable(reason, (token or self.here).position)
 
     def take(self, *texts: str) -> Token | None:
         token = self.here
@@ -173,7 +165,7 @@ class Grammar:
 
     def _starts_factor(self) -> bool:
         token = self.here
-        if self.careful and token.text in WORDS:
+        if token.text in WORDS:
             return False
         if token.kind == "name" or token.text in ("(", "["):
             following = self.tokens[self.at + 1 : self.at + 3]
@@ -316,8 +308,6 @@ class Grammar:
         return short
 
     def _applied(self, token: Token) -> Node:
-        if not self.careful:
-            return Node("name", (token,), token.position)
         opening = self.take("(")
         arguments = [self.sum()]
         while self.take(","):
@@ -352,7 +342,7 @@ class Grammar:
 
     def _bracket(self, expected: str) -> Node:
         token = self.here
-        if token.text != "(" and (token.text != "[" or not self.careful):
+        if token.text not in ("(", "["):
             self.fail(expected)
         self.at += 1
         result = self.sum()

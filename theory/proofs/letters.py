@@ -110,12 +110,12 @@ class Letters:
         self.bound[key_of(name)] = symbol
 
     def grammar(self, tokens: list[Token]) -> Grammar:
-        """A careful reader of tokens that knows which names are functions, letters and matrices."""
+        """A reader of tokens that knows which names are functions, letters and matrices."""
         known = [*self.declared.items(), *self.bound.items()]
         names = {name for (name, _), _ in known}
         functions = {name for (name, _), one in known if "function" in getattr(one, "assumptions", ())}
         matrices = {name for (name, _), one in known if getattr(one, "shape", None)}
-        return Grammar(self.merged(tokens), True, functions, names, matrices)
+        return Grammar(self.merged(tokens), functions, names, matrices)
 
     def merged(self, tokens: list[Token]) -> list[Token]:
         """Tokens with one for each name of several, the longest first."""
@@ -183,7 +183,7 @@ class Letters:
         return Declared(name, shape, symmetric=symmetric, definite=bool(adjectives & DEFINITE))
 
     def _formulas(self, text: str, tokens: Any) -> list[Node]:
-        grammar = Grammar(tokens(text), careful=True)
+        grammar = Grammar(tokens(text))
         found = [grammar.sum()]
         while grammar.take(","):
             found.append(grammar.sum())

@@ -19,7 +19,7 @@ from sympy.matrices.expressions import MatrixExpr, MatrixSymbol
 from sympy.tensor.indexed import Indexed
 
 from ..algebra import words
-from ..algebra.parsing import MAX_EXPONENT, MAX_LENGTH, MAX_TERMS, number_of
+from ..algebra.parsing import MAX_DIVISOR, MAX_EXPONENT, MAX_LENGTH, MAX_TERMS, number_of
 from ..algebra.polynomial import TracePolynomial
 from ..algebra.syntax import Node, Token, Unreadable, tokens_of
 from ..calculus import eigenvalue, moment
@@ -56,7 +56,9 @@ def read_text(text: str, declarations: Iterable[str] = ()) -> tuple[Any, "Meanin
     >>> read_text("E[g' A g]", ["g: Gaussian(0, Sigma); A: symmetric"])[0].apply()
     tr(A Sigma)
     """
-    letters = Letters()
+    declarations, letters = list(declarations), Letters()
+    if not all(isinstance(one, str) for one in (text, *declarations)):
+        raise TypeError(f"read_text: needs a text, and declarations as texts, got {text!r} and {declarations!r}")
     for one in declarations:
         letters.declare(one)
     for problem in letters.broken.values():
@@ -467,7 +469,10 @@ def is_polynomial(formula: Any) -> bool:
 def count_terms(node: Any) -> int:
     """A bound on the number of terms after multiplying out."""
     if isinstance(node, sympy.Pow | sympy.MatPow) and node.exp.is_Integer:
-        return min(count_terms(node.base) ** abs(int(node.exp)), 10 * MAX_TERMS)
+        inside = count_terms(node.base)
+        if node.exp.is_negative:  # a denominator stays one factor, once it is factored
+            return 1 if inside <= MAX_DIVISOR else 10 * MAX_TERMS
+        return min(inside ** int(node.exp), 10 * MAX_TERMS)
     counts = [count_terms(one) for one in node.args if isinstance(one, Expr)] if not isinstance(node, MatrixSymbol | Indexed) else []
     return sum(counts) if isinstance(node, sympy.Add | MatAdd) else min(reduce(mul, counts, 1), 10 * MAX_TERMS)
 

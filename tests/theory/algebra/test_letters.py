@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from iclflow.theory import Equation, TracePolynomial, collect, expect, explicit, gradient, letters, substitute
 from iclflow.theory.algebra.letters import printed_name
-from iclflow.theory.algebra.parsing import parse
 from iclflow.theory.derivations.derivation import Derivation
 from iclflow.theory.derivations.lines import Line
 from iclflow.theory.equations import equation
 from iclflow.theory.notation import B, D, Lambda, Lambda_hat, N, beta, lambda_, matrix, t, tau, x_q, y_q
 from iclflow.theory.typesetting.latex import formula_text
+from reading import parse
 from sympy import Function, IndexedBase, Integer, Matrix, MatrixSymbol, Sum, Symbol, Trace, log
 
 LOSS = expect((y_q - beta.T * B * x_q) ** 2)

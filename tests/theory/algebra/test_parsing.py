@@ -1,9 +1,9 @@
 """Text as trace polynomials: numbers, inverses, and what is refused with the right spelling."""
 
 import pytest
-from iclflow.theory.algebra.parsing import parse
 from iclflow.theory.algebra.polynomial import TracePolynomial
 from iclflow.theory.notation import Lambda_hat, w
+from reading import parse
 from sympy import Rational
 
 
@@ -17,13 +17,13 @@ def test_numbers_and_inverses():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("E(S)", r"character 1: E\(\.\.\.\) is not read here: expect takes the expectation of the whole"),
+        ("1/2S", "character 4: what stands behind the / could be in the denominator or not: write brackets"),
         ("A Tr(S)", r"character 3: Tr\(\.\.\.\) is not read: write tr\(\.\.\.\)"),
         ("Log(N)", r"write ln\(\.\.\.\)"),
         ("det S", r"det\(\.\.\.\) is not read"),
-        ("exp(N) S", r"exp\(\.\.\.\) is not read here"),
+        ("exp(S) N", r"exp of a matrix is not read"),
         ("S == S", "found '==', expected one ="),
-        ("N'", "N is a number, and has no transpose"),
+        ("N'", "the prime of a number is no transpose"),
     ],
 )
 def test_what_is_not_read(text, message):

@@ -5,8 +5,8 @@ import sympy
 from expressions import evaluate, expressions
 from hypothesis import HealthCheck, given, settings
 from iclflow.theory import TracePolynomial, expect, substitute
-from iclflow.theory.algebra.parsing import parse
 from iclflow.theory.notation import B, D, H, Lambda, Lambda_hat, N, beta, lambda_, matrix, sigma, symmetric_matrix, tau, v_i, vector, x_q
+from reading import parse
 from sympy import Identity, Rational, Symbol, Trace, latex
 
 P = TracePolynomial

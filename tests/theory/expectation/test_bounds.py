@@ -2,11 +2,11 @@
 
 import pytest
 from iclflow.theory import expect, gradient
-from iclflow.theory.algebra.parsing import parse
 from iclflow.theory.algebra.terms import Terms
 from iclflow.theory.expectation import bounds
 from iclflow.theory.notation import D, Lambda, Lambda_hat, matrix, w, x_q
 from iclflow.theory.results.own_model.two_steps import descend
+from reading import parse
 from sympy import Symbol, Trace
 from sympy.matrices.expressions import MatrixSymbol
 
@@ -16,12 +16,10 @@ from sympy.matrices.expressions import MatrixSymbol
     [
         ("S^40", 20),
         ("tr(S)^40", 20),
-        ("(tr(S)+1)^40", 20),
         ("((((S)^4)^4)^4)^4", 20),
         ("S " * 900, 20),
         ("S A S B S C S F S G S K S P", 6),
         ("tr(S)^30 tr(A S)^8", None),
-        ("(w' A w + 1)^39", None),
         ("(tr((B + 1/2 S)) tr(A') S)^12", 20),
         ("(tr(A') Lambda S)^20", None),
         ("(tr(S S) B Lambda)^14", 20),
@@ -63,13 +61,13 @@ def test_the_estimate_is_near_a_power_of_the_number_of_terms(text, symbol, monke
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("(((S)^40)^40)^40", "factors; at most"),
-        ("(A + B + C + F + G)^12", "terms"),
-        ("(1/(N+D+H)+1)^20", "monomials; at most"),
-        ("(1/(N+1)+1/D)^40", "monomials; at most"),
-        ("+".join(f"1/(N+{i})" for i in range(2, 40)), "monomials; at most"),
+        ("(((S)^40)^41)^40", "an exponent of at most 40"),
+        ("(A + B + C + F + G)^12", "more than 20000 terms"),
+        ("(1/(N+D+H)+1)^20", "more than 20000 terms"),
+        ("(1/(N+1)+1/D)^40", "more than 20000 terms"),
         ("1/(N+D+H+R)^10", None),
-        ("1/((N+D+H)^30+1)", "at most 300 are factored"),
+        ("1/((N+D+H)^30+1)", "more than 20000 terms"),
+        ("(tr(S)+1)^40", "more than 20000 terms"),
     ],
 )
 def test_expressions_that_grow_are_refused_while_they_are_read(text, reason):
@@ -78,6 +76,10 @@ def test_expressions_that_grow_are_refused_while_they_are_read(text, reason):
         return
     with pytest.raises(ValueError, match=reason):
         parse(text)
+
+
+def test_sums_of_many_denominators_are_read():
+    assert len(parse("+".join(f"1/(N+{i})" for i in range(2, 40))).terms) == 38
 
 
 def test_powers_of_a_denominator_need_no_reduction():

@@ -1,10 +1,10 @@
 """Formulas as LaTeX and as text: brackets where they are needed, in the paper's order."""
 
-from iclflow.theory.algebra.parsing import parse
 from iclflow.theory.algebra.polynomial import TracePolynomial
 from iclflow.theory.derivations.heads import E, Gradient, SumOver
 from iclflow.theory.notation import B, D, Lambda, M, N, T, e, lambda_, symmetric_matrix, v_i, x_q
 from iclflow.theory.typesetting.latex import formula_latex, formula_text
+from reading import parse
 from sympy import Derivative, Determinant, Function, IndexedBase, Integral, Inverse, Limit, Matrix, Sum, Symbol, Trace, log, oo, symbols
 
 

@@ -3,12 +3,13 @@
 from collections import Counter
 
 from iclflow.theory.algebra.letters import letters, printed_name
-from iclflow.theory.algebra.parsing import MAX_LENGTH, parse, symbol
+from iclflow.theory.algebra.parsing import MAX_LENGTH, symbol
 from iclflow.theory.algebra.polynomial import TracePolynomial
 from iclflow.theory.derivations.derivation import formulas
 from iclflow.theory.equations import equations
 from iclflow.theory.notation import D, Lambda, N, matrix
 from iclflow.theory.typesetting.latex import formula_text
+from reading import parse
 from sympy import Identity, MatMul, Symbol, log
 
 
