@@ -1,7 +1,4 @@
-"""Random numbers of the claims: every generator has a key, and all share the seed of ``iclflow check --seed``.
-
-Runs whose start was selected, such as those on varied tasks, do not draw from here.
-"""
+"""Random numbers of the claims: every generator has a key, and all share the seed of ``iclflow check --seed``."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -5,7 +5,6 @@ plateau come ten times closer.
 """
 
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 import torch
@@ -30,7 +29,7 @@ def _middle(name: str, share: int = 1) -> list[Float[np.ndarray, " T"]]:
     return [(times >= start) & (times <= end) for start, end in spans]
 
 
-@cache
+@draws.remembered
 def plateau_maps(name: str) -> Float[np.ndarray, "M D D"]:
     """The effective map on each plateau of a trained run."""
     maps = training(name).effective_maps()
@@ -42,7 +41,7 @@ def plateau_losses(name: str) -> Float[np.ndarray, " M"]:
     return np.array([RUNS[name].loss.value(B) for B in plateau_maps(name)])
 
 
-@cache
+@draws.remembered
 def trained_network(name: str, plateau: int = -1, share: int = 1) -> ReducedSeparate:
     """The network of a run, trained on one in ``share`` sequences, with the weights of one of its plateaus, of the last by default."""
     inside = _middle(name, share)[plateau]
@@ -59,14 +58,14 @@ def four_networks(task: RegressionTask, heads: int, scale: float, *, seed: int, 
     return train(networks, batches, record_every=5, progress=False, **options), starts
 
 
-@cache
+@draws.remembered
 def settled_network(name: str, steps: int = 2000, share: int = 1) -> ReducedSeparate:
     """The network after ``steps`` more steps of training, with its weights averaged over them.
 
     On a short last plateau some noise is left in the weights: the training loss, at its minimum, hardly feels it, other losses do.
     """
     run, network = RUNS[name], trained_network(name, share=share)
-    batches = fresh_batches(run.task, run.batch_size // share, torch.Generator().manual_seed(run.seed + 1))
+    batches = fresh_batches(run.task, run.batch_size // share, draws.torch_generator(12))
     more = train(
         network, batches, steps=steps, learning_rate=run.learning_rate, record_every=5, progress=False
     ).states  # fmt: skip

@@ -18,7 +18,7 @@ from ...numerics import Plateaus, RegressionTask, find_plateaus
 from ..training.descent import TrainingRun, train
 from ..training.modules import ReducedSeparate
 from ..training.sequences import Batch, draw_sequences
-from .draws import remembered
+from .draws import remembered, torch_generator
 from .varied_tasks import PLAIN, RUNS
 
 
@@ -61,7 +61,7 @@ def labelled_batches(task: RegressionTask, batch_size: int, generator: torch.Gen
 def prefix_training(share: int = 1) -> TrainingRun:
     """The run "official" of :mod:`~iclflow.verify.experiments.varied_tasks`, trained on all prefixes; of one in ``share`` sequences."""
     run = RUNS["official"]
-    source = labelled_batches(PLAIN, run.batch_size // share, torch.Generator().manual_seed(run.seed))
+    source = labelled_batches(PLAIN, run.batch_size // share, torch_generator(13))
     steps = round(run.duration / (2 * run.learning_rate))
     network = PrefixAttention(run.weights)
     return train(network, source, steps=steps, learning_rate=run.learning_rate, record_every=5, progress=False)
