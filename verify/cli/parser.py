@@ -158,9 +158,7 @@ def build() -> Parser:
     check = command("check", "prove every equation and measure every claim", "iclflow check --equation 24 31 --json check.json")
     check.add_argument("--full", action="store_true", help="the slow claims too (minutes instead of a minute)")
     check.add_argument("--equation", nargs="+", metavar="N", help="only these equations, each claim in detail")
-    check.add_argument(
-        "--seed", type=reader(SEED), default=0, metavar="N", help="of random numbers but those of selected starts (default 0)"
-    )
+    check.add_argument("--seed", type=reader(SEED), default=0, metavar="N", help="of the random numbers (default 0)")
     check.add_argument("--json", metavar="FILE", help="write the evidence as JSON")
     check.add_argument("--report", metavar="DIR", help="write one self-contained page, DIR/index.html")
 

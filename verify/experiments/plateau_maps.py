@@ -16,37 +16,37 @@ from ..training.descent import TrainingRun, fresh_batches, one_thread, train
 from ..training.modules import Reduced, ReducedSeparate
 from ..training.sequences import draw_sequences
 from . import draws
-from .varied_tasks import RUNS, trained_plateaus, training
+from .varied_tasks import RUNS, over_starts, trained_plateaus, training
 
 CHUNK = 50_000
 
 
-def _middle(name: str, share: int = 1) -> list[Float[np.ndarray, " T"]]:
+def _middle(name: str, share: int = 1, start: int = 0) -> list[Float[np.ndarray, " T"]]:
     """For each plateau, a mask of the recorded times in its middle half."""
-    found, times = trained_plateaus(name, share), training(name, share).times
+    found, times = trained_plateaus(name, share, start), training(name, share, start).times
     quarter = (found.ends - found.starts) / 4
     spans = zip(found.starts + quarter, found.ends - quarter, strict=True)
-    return [(times >= start) & (times <= end) for start, end in spans]
+    return [(times >= begin) & (times <= end) for begin, end in spans]
 
 
 @draws.remembered
-def plateau_maps(name: str) -> Float[np.ndarray, "M D D"]:
+def plateau_maps(name: str, start: int = 0) -> Float[np.ndarray, "M D D"]:
     """The effective map on each plateau of a trained run."""
-    maps = training(name).effective_maps()
-    return np.array([maps[inside].mean(axis=0) for inside in _middle(name)])
+    maps = training(name, start=start).effective_maps()
+    return np.array([maps[inside].mean(axis=0) for inside in _middle(name, start=start)])
 
 
 def plateau_losses(name: str) -> Float[np.ndarray, " M"]:
-    """The population loss of each of these maps."""
-    return np.array([RUNS[name].loss.value(B) for B in plateau_maps(name)])
+    """The population loss of these maps, over the starts."""
+    return over_starts(lambda start: np.array([RUNS[name].loss.value(B) for B in plateau_maps(name, start)]))
 
 
 @draws.remembered
-def trained_network(name: str, plateau: int = -1, share: int = 1) -> ReducedSeparate:
+def trained_network(name: str, plateau: int = -1, share: int = 1, start: int = 0) -> ReducedSeparate:
     """The network of a run, trained on one in ``share`` sequences, with the weights of one of its plateaus, of the last by default."""
-    inside = _middle(name, share)[plateau]
+    inside = _middle(name, share, start)[plateau]
     network = ReducedSeparate(RUNS[name].weights)
-    network.load_state_dict({key: torch.tensor(v[inside].mean(axis=0)) for key, v in training(name, share).states.items()})
+    network.load_state_dict({key: torch.tensor(v[inside].mean(axis=0)) for key, v in training(name, share, start).states.items()})
     return network
 
 

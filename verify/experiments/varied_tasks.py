@@ -3,6 +3,7 @@
 Small problems, so that each is trained in seconds: two or three directions, a short context.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +17,8 @@ from ..training.modules import ReducedSeparate
 from . import draws
 from .draws import remembered
 
-REST = 0.05  # of a run, which each plateau of a flow with a selected start lasts
+STARTS = 5  # trained together, on the same batches
+SELECTED = "Starts: the first drawn with seed 0 from which the flow shows all plateaus, each for a fifth of its even share or longer."
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,15 +32,21 @@ class Variation:
     scale: float = 0.1
     learning_rate: float = 0.2
     batch_size: int = 512
-    beside: tuple[RegressionTask, ...] = ()  # whose flows show all plateaus from the same start, too
+    like: str = ""  # what it has in common with other runs, which share its starts
 
     def draw(self, rng: np.random.Generator) -> SeparateWeights:
         return SeparateWeights.initialize(self.task, heads=self.heads, rank=1, scale=self.scale, rng=rng)
 
     @property
-    def weights(self) -> SeparateWeights:
-        """The first start that the seed of the check draws from which the flow shows all plateaus, each for 5 % of the run or longer."""
+    def starts(self) -> tuple[SeparateWeights, ...]:
+        """The first starts that the seed of the check draws from which the flows of all runs ``like`` it show all plateaus, each for a
+        fifth of its even share of the run or longer."""
         return _selected(self)
+
+    @property
+    def weights(self) -> SeparateWeights:
+        """The first of the selected starts."""
+        return self.starts[0]
 
     @property
     def loss(self) -> QuadraticLoss:
@@ -46,17 +54,19 @@ class Variation:
 
 
 @remembered
-def _selected(run: Variation) -> SeparateWeights:
-    rng = draws.generator(11)
-    while True:
+def _selected(run: Variation) -> tuple[SeparateWeights, ...]:
+    rng, found = draws.generator(11), []
+    alike = [run, *(one for one in RUNS.values() if one.like == run.like != "" and one is not run)]
+    while len(found) < STARTS:
         weights = run.draw(rng)
-        if all(_rests(run, task, weights) for task in (run.task, *run.beside)):
-            return weights
+        if all(_rests(one, weights) for one in alike):
+            found.append(weights)
+    return tuple(found)
 
 
-def _rests(run: Variation, task: RegressionTask, weights: SeparateWeights) -> bool:
-    found = find_plateaus(gradient_flow(QuadraticLoss.population(task), weights, t_end=run.duration))
-    return len(found.levels) == run.plateaus and (found.ends - found.starts).min() > REST * run.duration
+def _rests(run: Variation, weights: SeparateWeights) -> bool:
+    found = find_plateaus(gradient_flow(run.loss, weights, t_end=run.duration))
+    return len(found.levels) == run.plateaus and found.durations.min() > run.duration / (5 * run.plateaus)
 
 
 SPECTRUM, LENGTH = [0.6, 0.4, 0.25], 10
@@ -95,21 +105,21 @@ SPHERE, STUDENT, SIGNS = (
 )
 
 RUNS = {
-    "plain": Variation(PLAIN, 900.0, beside=(NOISY,)),
-    "noise": Variation(NOISY, 900.0, beside=(PLAIN,)),
+    "plain": Variation(PLAIN, 900.0, like="tokens"),
+    "noise": Variation(NOISY, 900.0, like="tokens"),
     "turning": Variation(TURNING, 900.0, heads=3, scale=0.03),
     "returning": Variation(RETURNING, 800.0, 6, scale=0.03, batch_size=1024),
     "nearly": Variation(inclined(0.02), 900.0, heads=3, scale=0.03),
     "inclined": Variation(inclined(0.5), 2500.0, 3, heads=3, scale=0.03),
     "oblique": Variation(OBLIQUE, 700.0, learning_rate=0.1, batch_size=1024),
     "query": Variation(ASKED, 900.0),
-    "random length": Variation(SHORT, 900.0, batch_size=1024),
-    "longest": Variation(LONGEST, 1700.0, learning_rate=0.3, batch_size=1024),
-    "official": Variation(OFFICIAL, 1250.0, learning_rate=0.4, batch_size=256),
+    "random length": Variation(SHORT, 900.0, batch_size=1024, like="lengths"),
+    "longest": Variation(LONGEST, 1700.0, learning_rate=0.3, batch_size=1024, like="lengths"),
+    "official": Variation(OFFICIAL, 1250.0, learning_rate=0.4, batch_size=256, like="lengths"),
     "shared": Variation(SHARED, 900.0, 3),
-    "sphere": Variation(SPHERE, 900.0),
-    "Student": Variation(STUDENT, 900.0, batch_size=2048),
-    "signs": Variation(SIGNS, 900.0),
+    "sphere": Variation(SPHERE, 900.0, like="tokens"),
+    "Student": Variation(STUDENT, 900.0, batch_size=2048, like="tokens"),
+    "signs": Variation(SIGNS, 900.0, like="tokens"),
 }
 
 
@@ -145,21 +155,41 @@ def small_levels(name: str) -> Float[np.ndarray, " M"]:
 
 
 @remembered
-def training(name: str, share: int = 1) -> TrainingRun:
-    """Gradient descent on fresh sequences of one of ``RUNS``, from the same weights; on one in ``share`` of them, if time is short."""
+def _trainings(name: str, share: int) -> tuple[TrainingRun, ...]:
     run = RUNS[name]
     source = fresh_batches(run.task, run.batch_size // share, draws.torch_generator(11))
-    steps = round(run.duration / (2 * run.learning_rate))
-    return train(ReducedSeparate(run.weights), source, steps=steps, learning_rate=run.learning_rate, record_every=5, progress=False)
+    options = {"steps": round(run.duration / (2 * run.learning_rate)), "learning_rate": run.learning_rate}
+    all_ = train([ReducedSeparate(weights) for weights in run.starts], source, record_every=5, progress=False, **options)
+    return tuple(
+        replace(all_, batch_loss=all_.batch_loss[:, i], states={key: values[:, i] for key, values in all_.states.items()})
+        for i in range(STARTS)
+    )
 
 
-def trained_loss(name: str, share: int = 1) -> Float[np.ndarray, " T"]:
+def training(name: str, share: int = 1, start: int = 0) -> TrainingRun:
+    """Gradient descent on fresh sequences of one of ``RUNS``, from the same weights; on one in ``share`` of them, if time is short."""
+    return _trainings(name, share)[start]
+
+
+def trained_loss(name: str, share: int = 1, start: int = 0) -> Float[np.ndarray, " T"]:
     """The population loss of the trained network at its recorded times."""
-    return training(name, share).population_loss(RUNS[name].loss)
+    return training(name, share, start).population_loss(RUNS[name].loss)
 
 
-def trained_plateaus(name: str, share: int = 1) -> Plateaus:
-    return find_plateaus(training(name, share).times, trained_loss(name, share))
+def trained_plateaus(name: str, share: int = 1, start: int = 0) -> Plateaus:
+    return find_plateaus(training(name, share, start).times, trained_loss(name, share, start))
+
+
+def over_starts(losses: Callable[[int], np.ndarray]) -> np.ndarray:
+    """The plateau losses from each start in their median: of the starts that show as many plateaus as most do, noise hides one in some."""
+    found = [losses(start) for start in range(STARTS)]
+    most = np.median([len(one) for one in found])
+    return np.median([one for one in found if len(one) == most], axis=0)
+
+
+def trained_levels(name: str) -> Float[np.ndarray, " M"]:
+    """The losses on the plateaus of training, over the starts."""
+    return over_starts(lambda start: trained_plateaus(name, start=start).levels)
 
 
 @remembered

@@ -78,8 +78,8 @@ def task_covariance(theme: Theme) -> Drawing:
         "the second head learns 1 and turns to 3, so that 1 is learned three times; dashed: the sets visited (V2-sequence). (c) "
         "The task covariance of (a) turned, so that it does not commute with that of the tokens (V2-oblique), time from each "
         "first drop: a head rests in the smaller drop for a time that grows as the logarithm of the inverse angle, and not at all at 0.5; "
-        "dashed: {1} of (a), and the final rest of one head. (d) B_dd in (b).\n"
-        + "\n".join(_compared(name, theme.share) for name in ("returning", *ANGLES))
+        "dashed: {1} of (a), and the final rest of one head. (d) B_dd in (b). "
+        f"{varied.SELECTED}\n" + "\n".join(_compared(name, theme.share) for name in ("returning", *ANGLES))
     )
     return Drawing(picture, caption)
 
@@ -161,7 +161,7 @@ def finite_tasks(theme: Theme) -> Drawing:
         f"lines: high dimension (V11-limit), points: exact losses at D = {SIZE}, mean over {DRAWS} draws. (b) Separate attention, "
         f"eigenvalues {listed(SPECTRUM, 'g')}, N = {LENGTH}, trained on two tasks: they span two directions, the third is never learned. "
         "Thin: gradient flow; thick, pale: PyTorch; dashed: (V11-risk), and the least loss on new tasks. (c) How long the plateaus "
-        f"last (V11-growth); the mean is infinite for |K - D| <= 1.\n{_compared('shared', theme.share)}"
+        f"last (V11-growth); the mean is infinite for |K - D| <= 1. {varied.SELECTED}\n{_compared('shared', theme.share)}"
     )
     return Drawing(picture, caption)
 

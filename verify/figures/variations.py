@@ -67,7 +67,7 @@ def noise(theme: Theme) -> Drawing:
     right.legend(loc="upper right", ncols=3, columnspacing=1.0, handlelength=1.4)
     caption = (
         f"Label noise (V1). {SETTING} The loss is drawn minus the noise of the target. Noise adds to tr(Lambda) in a_d: it moves "
-        f"the plateaus, not the first drops.\n{_compared(theme, 'plain', 'noise')}"
+        f"the plateaus, not the first drops. {varied.SELECTED}\n{_compared(theme, 'plain', 'noise')}"
     )
     return Drawing(picture, caption)
 
@@ -86,8 +86,8 @@ def tokens(theme: Theme) -> Drawing:
     caption = (
         f"Tokens of other laws with the same covariance (V5). {SETTING} Heavy tails act like a shorter context, of another length for each "
         f"direction: with kappa = 1.5, Student's {LENGTH} tokens are worth {listed(lengths, '.2f')} Gaussian ones; "
-        f"the drops come at almost the same times. The spikes of trained curves are steps on rare, large sequences.\n"
-        f"{_compared(theme, *laws)}"
+        f"the drops come at almost the same times. The spikes of trained curves are steps on rare, large sequences. "
+        f"{varied.SELECTED}\n{_compared(theme, *laws)}"
     )
     return Drawing(picture, caption)
 
@@ -139,7 +139,8 @@ def random_length(theme: Theme) -> Drawing:
         f"N = {LENGTH}, H = 4, eigenvalues {listed(SPECTRUM, 'g')}, initial scale 0.1; thin: gradient flow; thick, pale: PyTorch, its "
         "population loss, in the official code's way on all prefixes of plain sequences, each divided by all its tokens; dashed: theory. "
         "Drops come later by the factor 1/E(g); the spikes of training are steps on rare, large sequences. "
-        "(b) The final loss by the longest context; points: trained; divided by N, a quarter stays.\n" + "\n".join(lines)
+        "(b) The final loss by the longest context; points: trained; divided by N, a quarter stays. "
+        f"{varied.SELECTED}\n" + "\n".join(lines)
     )
     return Drawing(picture, caption)
 

@@ -11,7 +11,7 @@ from ....theory.results.landscape.any_quadratic_loss import s_i, s_j
 from ....theory.results.landscape.learning_order import A_d, A_j, M_d, M_j, Q_d, Q_j, lag_j, rho_j, v, w_init
 from ...experiments.draws import remembered
 from ...experiments.random_tasks import Sets, commuting_tasks, oblique_tasks, visited
-from ...experiments.varied_tasks import RETURNING, TURNING, against, inclined, levels, small_levels, trained_plateaus, turning_levels
+from ...experiments.varied_tasks import RETURNING, TURNING, against, inclined, levels, small_levels, trained_levels, turning_levels
 from ..book import claim, wrong
 from ..formulas import formula, times
 from ..tolerances import COUNT, LEADING_ORDER, OTHER_RESTS, TRAINED_VARIATION, TURNING_LEVEL
@@ -68,7 +68,7 @@ def two_heads_turn(expected) -> float:
 @wrong("turns between the wrong sets", lambda: turning_levels(RETURNING)[[0, 1, 2, 4, 3, 5]])
 def trained_plateaus_returning(expected) -> float:
     """The losses on the plateaus of training on three directions with two heads that turn."""
-    return against(trained_plateaus("returning").levels, expected())
+    return against(trained_levels("returning"), expected())
 
 
 # How long a head rests

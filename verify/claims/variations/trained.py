@@ -15,10 +15,10 @@ from ....theory.notation import D, Lambda, N, T, a, lambda_, sigma
 from ....theory.results.landscape.any_quadratic_loss import B_ii, c_any, s_i
 from ....theory.results.variations.shift import lambda_q
 from ....theory.results.variations.token_laws import kappa, kurtosis, nu
-from ...experiments import draws
-from ...experiments.plateau_maps import plateau_losses, settled_network
+from ...experiments import draws, varied_tasks as varied
+from ...experiments.plateau_maps import plateau_losses, settled_network, trained_network
 from ...experiments.prefixes import prefix_plateaus
-from ...experiments.varied_tasks import LENGTH, NOISY, PLAIN, RUNS, SPECTRUM, against, levels, trained_plateaus, turning_levels
+from ...experiments.varied_tasks import LENGTH, NOISY, PLAIN, RUNS, SPECTRUM, against, levels, turning_levels
 from ...training.modules import cubic_features
 from ...training.sequences import draw_sequences
 from ..book import claim, wrong
@@ -113,10 +113,10 @@ for _number, _name, _what, _theory, _mistakes in (
 
 LEVELS = {name: partial(levels, run.task) for name, run in RUNS.items()}  # if no head turns
 for _number, _name, _what, _found, _theory, _mistakes in (
-    ("V2-rotation", "turning", "with two directions that growth and drops order differently", lambda: trained_plateaus("turning").levels,
+    ("V2-rotation", "turning", "with two directions that growth and drops order differently", partial(varied.trained_levels, "turning"),
      lambda: turning_levels(TURNING),
      {"the head stays": LEVELS["turning"], "the larger drop first": lambda: turning_levels(TURNING)[[0, 2, 1, 3]]}),
-    ("V4-levels", "random length", f"on contexts of 1 to {LENGTH} tokens", lambda: trained_plateaus("random length").levels,
+    ("V4-levels", "random length", f"on contexts of 1 to {LENGTH} tokens", partial(varied.trained_levels, "random length"),
      LEVELS["random length"], {"the longest context": LEVELS["plain"], "the mean length": lambda: levels(MEAN_LENGTH)}),
     ("V4-levels", "prefixes", f"on all prefixes of {LENGTH + 1} tokens, divided as the official code does with vary_len",
      lambda: prefix_plateaus().levels, LEVELS["official"], {
@@ -155,9 +155,9 @@ def noisy_rates() -> np.ndarray:
 @wrong("with the noise of beta, a_d", lambda: noisy_rates() * (NOISY.second_moment_eigenvalues / PLAIN.second_moment_eigenvalues)[:2])
 @wrong("lambda sigma^2/N added", lambda: noisy_rates() + NOISE**2 * PLAIN.eigenvalues[:2] / LENGTH)
 def noise_delays_no_training(rates) -> float:
-    """The times of the first two drops of training with label noise, from those without and the rates of growth."""
-    plain, noisy = (trained_plateaus(name).drops[:2] for name in ("plain", "noise"))
-    return float(np.abs(noisy / (plain * PLAIN.eigenvalues[:2] ** 2 / rates()) - 1).max())
+    """The times of the first two drops of training with label noise, from those without and the rates of growth, over five starts."""
+    plain, noisy = ([varied.trained_plateaus(name, start=i).drops[:2] for i in range(varied.STARTS)] for name in ("plain", "noise"))
+    return float(np.median(np.abs(noisy / (plain * PLAIN.eigenvalues[:2] ** 2 / rates()) - 1).max(axis=1)))
 
 
 def fixed_values(change: Mapping | None = None) -> np.ndarray:
@@ -190,11 +190,11 @@ def values_with_noise(cubes) -> float:
 @wrong("N + 1 for N", {N: N + 1})
 @wrong("lambda^2 for lambda", {lambda_: lambda_**2})
 def trained_values_with_noise(cubes) -> float:
-    """Value times key times query of the three heads that training with label noise has learned, one for each direction.
+    """Value times key times query of the three heads that training with label noise has learned, one for each direction, over starts.
 
     Steps and mini-batches break the balance of value, key and query that the flow conserves; the loss depends on their product.
     """
-    return learned_by_each(settled_network("noise").weights(), cubes)
+    return float(np.median([learned_by_each(trained_network("noise", start=i).weights(), cubes) for i in range(varied.STARTS)]))
 
 
 def _along_eigenvectors(task: RegressionTask) -> np.ndarray:
