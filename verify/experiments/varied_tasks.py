@@ -118,7 +118,7 @@ RUNS = {
     "official": Variation(OFFICIAL, 1250.0, learning_rate=0.4, batch_size=256, like="lengths"),
     "shared": Variation(SHARED, 900.0, 3),
     "sphere": Variation(SPHERE, 900.0, like="tokens"),
-    "Student": Variation(STUDENT, 900.0, batch_size=2048, like="tokens"),
+    "Student": Variation(STUDENT, 900.0, learning_rate=0.1, batch_size=8192, like="tokens"),
     "signs": Variation(SIGNS, 900.0, like="tokens"),
 }
 
