@@ -315,11 +315,11 @@ def _carried_out(formula: Any) -> Any:
 def _evaluated(formula: Expr) -> Expr:
     """The formula with its integrals, limits, derivatives, determinants and sums evaluated."""
     sums = {total: sympy.Dummy() for total in formula.atoms(sympy.Sum) if _over_a_family(total)}
-    done = with_determinants(formula.xreplace(sums)).doit()
+    done: Any = with_determinants(formula.xreplace(sums)).doit()
     return done.xreplace({name: _term_by_term(total) for total, name in sums.items() if done.has(name)})
 
 
-def with_determinants(formula: Expr) -> Expr:
+def with_determinants(formula: Expr) -> Any:
     """The formula with its determinants of explicit matrices in place of them, which SymPy's ``doit`` spends minutes on."""
     explicit = (one for one in formula.atoms(sympy.Determinant) if isinstance(one.arg, sympy.MatrixBase))
     return formula.xreplace({one: one.arg.det(method="domain-ge") for one in explicit})

@@ -10,7 +10,7 @@ r"""Random points: sizes for D, N, H, R, values for letters; and the value of a 
 True
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache, partial, reduce
 from itertools import product
@@ -82,7 +82,7 @@ class Point:
             self.heads.clear()
         self.values[letter] = value
 
-    def of_head(self, head: int, letters: Hashable) -> "Point":
+    def of_head(self, head: int, letters: tuple) -> "Point":
         """The same point with the values that the letters have in a head: in head 0 their own, in each other head further ones."""
         if (head, letters) not in self.heads:
             point = self.heads[head, letters] = Point(self.sizes, self.rng, self)

@@ -76,7 +76,7 @@ def noise(theme: Theme) -> Drawing:
 def tokens(theme: Theme) -> Drawing:
     """Tokens of other laws: the same steps at other levels."""
     picture, axes = canvas(theme, 6.8, 3.8)
-    laws = {"Student": "Student, 8 degrees of freedom", "plain": "Gaussian", "sphere": "on an ellipsoid", "signs": "signs"}
+    laws = {"Student": f"Student, {varied.DEGREES} degrees of freedom", "plain": "Gaussian", "sphere": "on an ellipsoid", "signs": "signs"}
     for (name, label), color in zip(laws.items(), SERIES, strict=False):
         _curve(axes, name, color, label, theme)
     axes.set(ylim=ROOM)
@@ -84,9 +84,9 @@ def tokens(theme: Theme) -> Drawing:
     alike = compiled("V5-elliptical", (lambda_, T, kappa, N), part="length")
     lengths = alike(PLAIN.eigenvalues, sum(SPECTRUM), STUDENT.token_law.kappa(3), LENGTH)  # pyright: ignore[reportAttributeAccessIssue]
     caption = (
-        f"Tokens of other laws with the same covariance (V5). {SETTING} Heavy tails act like a shorter context, of another length for each "
-        f"direction: with kappa = 1.5, Student's {LENGTH} tokens are worth {listed(lengths, '.2f')} Gaussian ones; "
-        f"the drops come at almost the same times. The spikes of trained curves are steps on rare, large sequences. "
+        f"Tokens of other laws with the same covariance (V5). {SETTING} Heavy tails act like a shorter context, of another length for "
+        f"each direction: Student's {LENGTH} tokens, with kappa = {STUDENT.token_law.kappa(3)}, are worth {listed(lengths, '.2f')} "
+        f"Gaussian ones; the drops come at almost the same times. The spikes of trained curves are steps on rare, large sequences. "
         f"{varied.SELECTED}\n{_compared(theme, *laws)}"
     )
     return Drawing(picture, caption)

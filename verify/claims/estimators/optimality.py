@@ -168,7 +168,7 @@ def _high_dimensional(ratio: float, noise: float) -> float:
 
 
 def _bayes(ratio: float, noise: float) -> float:
-    return risk_limits(ratio, noise)["Bayes"]
+    return float(risk_limits(ratio, noise)["Bayes"])
 
 
 @claim("V9-limit", method="Monte Carlo", tolerance=HIGH_DIMENSION, theory=_bayes, slow=True)

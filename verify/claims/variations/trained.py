@@ -60,7 +60,7 @@ def token_levels(second: np.ndarray) -> Levels:
 
 def elliptical(law: str, change: Mapping | None = None) -> Levels:
     """The levels with a of (V5-elliptical) and kappa of the sphere or of Student's law."""
-    value = float(compiled("V5-elliptical", (D, nu), part=law)(len(SPECTRUM), 8))
+    value = float(compiled("V5-elliptical", (D, nu), part=law)(len(SPECTRUM), varied.DEGREES))
     moment = compiled("V5-elliptical", (lambda_, T, kappa, N), part="a", change=change)
     return token_levels(moment(PLAIN.eigenvalues, TOTAL, value, LENGTH))
 
