@@ -150,9 +150,9 @@ def flow(name: str) -> Trajectory:
 
 
 def small_levels(name: str) -> Float[np.ndarray, " M"]:
-    """The losses on the plateaus of one of ``RUNS`` from the first weights of 1e-4 that the seed of the check draws."""
+    """The losses on the plateaus of one of ``RUNS`` from three weights of 1e-4, in their median."""
     run = replace(RUNS[name], scale=1e-4)
-    return find_plateaus(gradient_flow(run.loss, run.draw(draws.generator(12)), t_end=6e5)).levels
+    return over_starts(lambda start: find_plateaus(gradient_flow(run.loss, run.draw(draws.generator(12, start)), t_end=6e5)).levels, 3)
 
 
 @remembered
@@ -181,9 +181,9 @@ def trained_plateaus(name: str, share: int = 1, start: int = 0) -> Plateaus:
     return find_plateaus(training(name, share, start).times, trained_loss(name, share, start))
 
 
-def over_starts(losses: Callable[[int], np.ndarray]) -> np.ndarray:
-    """The plateau losses from each start in their median: of the starts that show as many plateaus as most do, noise hides one in some."""
-    found = [losses(start) for start in range(STARTS)]
+def over_starts(losses: Callable[[int], np.ndarray], starts: int = STARTS) -> np.ndarray:
+    """The plateau losses in the median of the starts that show as many plateaus as most do: in some, noise or haste hides one."""
+    found = [losses(start) for start in range(starts)]
     most = np.median([len(one) for one in found])
     return np.median([one for one in found if len(one) == most], axis=0)
 

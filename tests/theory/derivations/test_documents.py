@@ -239,4 +239,4 @@ def test_a_judged_derivation_shows_a_line_that_fails():
 
 def test_conditions_of_single_lines_are_shown():
     shown = [line for line in str(equation("T1e")).splitlines() if line.startswith("Condition")]
-    assert shown[-2:] == ["Condition: R H >= D (line 5)", "Condition: R H < D (line 6)"]
+    assert shown[-2:] == ["Condition: R H >= D (line 5)", "Condition: R H < D (line 7)"]
