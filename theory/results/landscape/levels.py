@@ -133,8 +133,8 @@ def plateau_loss(task: Task = PAPER) -> Lines:
     costs = task.long_context(off - gain)
     learned_costs = summed(costs, last=m).doit() if costs == 0 else summed(costs, last=m)
     long = {"parameter": task.length}
-    yield from task.definitions()
-    yield from task.commutes()
+    if task != PAPER:  # whose directions (59) has
+        yield from (*task.definitions(), *task.commutes())
     yield Line(task.noise + summed(written_loss_along(task)), "=", level,
                "The loss (59): the first $m$ directions are learned, and the eigenvalues sum to $T$",
                uses=task.uses("59"), part="loss")  # fmt: skip
