@@ -106,6 +106,12 @@ class Evidence:
         return {"needed": found.count(True), "not known to be needed": found.count(False), "of the data or the model": found.count(None)}
 
     @property
+    def underived(self) -> dict[str, int]:
+        """How many notes of the entries argue what no line derives, and how many say what is only measured."""
+        notes = [note for entry in self.entries if entry.source for note in entry.source.notes]
+        return {how: sum(note.startswith(f"{how.capitalize()}, not derived") for note in notes) for how in ("argued", "measured")}
+
+    @property
     def complete(self) -> bool:
         return len(self.entries) == self.planned
 

@@ -68,6 +68,8 @@ def render(evidence: Evidence, *, colour: bool = False, width: int | None = None
     named = ", ".join(f"{count} {status}" for status, count in counts.items() if count and status != "defined")
     lines.append(f"{judged} lines of derivations: {named or 'none'}; {counts['defined']} definition{'s' * (counts['defined'] != 1)}")
     lines.append("conditions: " + ", ".join(f"{count} {name}" for name, count in evidence.conditions.items()))
+    if any(evidence.underived.values()):
+        lines.append("notes: " + ", ".join(f"{count} {how}" for how, count in evidence.underived.items()) + ", not derived")
     if not evidence.complete:
         lines.append(f"interrupted after {len(evidence.entries)} of {evidence.planned} equations")
     return "\n".join(lines)

@@ -39,7 +39,7 @@ class StandIn:
     section: str = "Section 1"
     conditions: tuple[str, ...] = ("small & large",)
     erratum: str | None = None
-    notes: tuple[str, ...] = ("read as <text>",)
+    notes: tuple[str, ...] = ("read as <text>", "Argued, not derived: for a reason")
     lines: tuple[StandInLine, ...] = (StandInLine(), StandInLine("assumed", ":="))
 
     parts = {"": "1"}  # noqa: RUF012
@@ -183,6 +183,7 @@ def test_conditions_are_told_wherever_the_verdict_is(book):
     assert prove(StandIn("10")).conditions[0].point == "{'N': 3}"
     found = evidence(book)
     assert "conditions: 3 needed, 3 not known to be needed, 3 of the data or the model" in render(found)
+    assert "notes: 4 argued, 0 measured, not derived" in render(found)
     assert "small & large\n    needed, at {'N': 3}" in render(found, details=True)
     assert "wide (not known to be needed)" in page(found, figures=())
     assert "small &amp; large (needed, at {&#x27;N&#x27;: 3})" in page(found, figures=())
