@@ -30,7 +30,7 @@ from ..task.population import PAPER, Task
 
 decay = Symbol("gamma_w", positive=True)
 decay_most, decay_worth = Symbol("gamma_*", positive=True), Symbol("gamma_0", positive=True)
-root_k, root_q = (symmetric_matrix(f"Gamma_{x}", D, latex=rf"\boldsymbol{{\Gamma}}_{x}^{{1/2}}") for x in "kq")
+root_k, root_q = (symmetric_matrix(f"Gamma_{x}h", D, latex=rf"\boldsymbol{{\Gamma}}_{x}^{{1/2}}") for x in "kq")
 ROOTS = (root_k, root_q)
 key, query = (vector(f"{x}_w", D, latex=rf"\tilde{{\boldsymbol{{{x}}}}}") for x in "kq")
 share = Symbol("x", real=True)  # of the direction that stays unlearned
