@@ -67,7 +67,9 @@ RARE_DIRECTION = Tolerance(1e-5, "a share of 1e-7 of the variance, times the len
 TURNING_LEVEL = Tolerance(1e-2, "a head turns away exponentially, so that its plateau is not quite flat: 0.5 % from one start in twenty")
 MINIMISER = Tolerance(1e-5, "the constrained minimiser stops at changes of 1e-6 of the objective")
 
-IN_WEIGHT_CURVES = Tolerance(3e-2, "sets of 250,000 sequences move a drop by some 0.1 of t/tau; measured at most 1.6 %, in mid-drop")
+IN_WEIGHT_CURVES = Tolerance(
+    5e-2, "sets of 250,000 sequences move a drop by some 0.1 of t/tau: in mid-drop 1.4 % in the median of six seeds, at most 3.1 %"
+)
 IN_WEIGHT_SGD = Tolerance(
     3e-2,
     "64 steps of 8 batches of 512 give the training loss to 0.6 %, in the worst window to three times that; batches and steps "
