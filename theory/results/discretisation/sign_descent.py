@@ -145,7 +145,7 @@ def leaving_the_origin() -> Lines:
     yield Line(Abs(Sum(v_j[j] * k_j[j] * q_j[j], (j, 1, H))), "<=", H * u**3,
                "An entry of the map sums a product for each head", part="bound", conditions=(SIZES,))  # fmt: skip
     aligned = Condition("$|v_i|=|k_{id}|=|q_{id}|=u$, $v_ik_{id}q_{id}>0$", _aligned)
-    near_origin = Condition("the covariances are diagonal, and no $|B_{dj}|$ exceeds $Hu^3$, which is small enough", _near_origin)
+    near_origin = Condition("diagonal covariances, no $|B_{dj}|$ above a small $Hu^3$", _near_origin)
     agree = Condition("the force (53) on each weight of head $i$ has the sign of the weight", _signs_agree)
     yield Line((aligned, near_origin), "=>", agree,
                "The map changes the force by less than the force at the origin", meets=(_head_near_origin,))  # fmt: skip
