@@ -82,10 +82,11 @@ def tokens(theme: Theme) -> Drawing:
     axes.set(ylim=ROOM)
     axes.legend(loc="upper right", ncols=4, columnspacing=1.2)
     alike = compiled("V5-elliptical", (lambda_, T, kappa, N), part="length")
-    lengths = alike(PLAIN.eigenvalues, sum(SPECTRUM), STUDENT.token_law.kappa(3), LENGTH)  # pyright: ignore[reportAttributeAccessIssue]
+    heavy = STUDENT.token_law.kappa(3)  # pyright: ignore[reportAttributeAccessIssue]
+    lengths = alike(PLAIN.eigenvalues, sum(SPECTRUM), heavy, LENGTH)
     caption = (
         f"Tokens of other laws with the same covariance (V5). {SETTING} Heavy tails act like a shorter context, of another length for "
-        f"each direction: Student's {LENGTH} tokens, with kappa = {STUDENT.token_law.kappa(3)}, are worth {listed(lengths, '.2f')} "
+        f"each direction: Student's {LENGTH} tokens, with kappa = {heavy}, are worth {listed(lengths, '.2f')} "
         f"Gaussian ones; the drops come at almost the same times. The spikes of trained curves are steps on rare, large sequences. "
         f"{varied.SELECTED}\n{_compared(theme, *laws)}"
     )
