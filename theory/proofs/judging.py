@@ -323,7 +323,7 @@ class _Proof:
             if len(letters) != 1 or relation not in ("=", "~", "->"):
                 raise Unreadable("O(...) holds a power of one letter, such as O(N^-2)", order.position)
             letter = letters[0]
-            exponent = sympy.simplify(letter * sympy.diff(inner, letter) / inner)
+            exponent = sympy.cancel(letter * sympy.diff(inner, letter) / inner)
             if not exponent.is_Integer or exponent == 0:
                 raise Unreadable("O(...) holds a whole power of one letter, such as O(N^-2)", order.position)
             target = S.Zero if exponent > 0 else sympy.oo

@@ -41,7 +41,7 @@ class Variation:
     def starts(self) -> tuple[SeparateWeights, ...]:
         """The first starts that the seed of the check draws from which the flows of all runs ``like`` it show all plateaus, each for a
         fifth of its even share of the run or longer."""
-        return _selected(self)
+        return _selected(tuple(one for one in RUNS.values() if one.like == self.like != "") or (self,))
 
     @property
     def weights(self) -> SeparateWeights:
@@ -54,12 +54,11 @@ class Variation:
 
 
 @remembered
-def _selected(run: Variation) -> tuple[SeparateWeights, ...]:
+def _selected(runs: tuple[Variation, ...]) -> tuple[SeparateWeights, ...]:
     rng, found = draws.generator(11), []
-    alike = [run, *(one for one in RUNS.values() if one.like == run.like != "" and one is not run)]
     while len(found) < STARTS:
-        weights = run.draw(rng)
-        if all(_rests(one, weights) for one in alike):
+        weights = runs[0].draw(rng)
+        if all(_rests(run, weights) for run in runs):
             found.append(weights)
     return tuple(found)
 
