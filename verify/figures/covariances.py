@@ -135,7 +135,7 @@ def _two_tasks(axes: Axes, theme: Theme) -> None:
 
 def _waiting(axes: Axes, theme: Theme) -> None:
     """The sum of 1/growth over the directions that tasks span, in eight dimensions."""
-    size, rng, numbers = 8, np.random.default_rng(8), np.arange(1, 33)
+    size, rng, numbers = 8, np.random.default_rng(0), np.arange(1, 33)
     sums = np.array([(np.linalg.svd(rng.normal(size=(2000, k, size)), compute_uv=False) ** -2 * k).sum(axis=1) for k in numbers])
     low, middle, high = np.quantile(sums, [0.1, 0.5, 0.9], axis=1)
     axes.fill_between(numbers, low, high, color=SERIES[0], alpha=0.25, lw=0)

@@ -40,7 +40,7 @@ def curves(portion: float) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     value, key_query = np.zeros((2, HEADS, D + 1, D + 1))
     value[:, -1], key_query[:, :, :-1] = start.value, start.key_query
     network = MergedAttention(value, key_query)
-    source = fresh_batches(TASK, 512, torch.Generator().manual_seed(1), fixed_tasks=FIXED, fixed_fraction=portion)
+    source = fresh_batches(TASK, 512, torch.Generator().manual_seed(0), fixed_tasks=FIXED, fixed_fraction=portion)
     run = train(network, source, steps=round(DURATION / (2 * STEP)), learning_rate=STEP, record_every=8)
 
     losses = MixedTask(TASK, 1 - portion, FIXED.numpy()).losses

@@ -71,7 +71,7 @@ def values_by_rank(theme: Theme) -> Drawing:
     picture, panels = canvas(theme, 8.0, 4.4, nrows=2, ncols=3, sharex="col", sharey="row")
     levels, heads = formulas.plateau_losses(DEFAULT.task), []
     for column, rank in enumerate((2, 3, 4)):
-        setting = replace(DEFAULT, rank=rank, scale=0.05, seed=4, duration=3e4)
+        setting = replace(DEFAULT, rank=rank, scale=0.05, seed=0, duration=3e4)
         run = flow(setting)
         times = np.geomspace(30, setting.duration, 2000)
         above, below = panels[0, column], panels[1, column]
