@@ -51,7 +51,7 @@ equation("14b").derive()
 # %%
 task = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)
 weights = MergedWeights.initialize(
-    task, heads=8, scale=1e-2, rng=np.random.default_rng(1)
+    task, heads=8, scale=1e-2, rng=np.random.default_rng(0)
 )
 run = gradient_flow(QuadraticLoss.population(task), weights, t_end=1500)
 levels = [point.loss for point in merged_fixed_points(task, heads=8)]
@@ -95,7 +95,7 @@ with themed() as theme:
     picture, axes = canvas(theme, 6.4, 3.4)
     for scale, color in zip(scales, SERIES, strict=False):
         start = MergedWeights.initialize(
-            white, heads=8, scale=scale, rng=np.random.default_rng(3)
+            white, heads=8, scale=scale, rng=np.random.default_rng(0)
         )
         run_white = gradient_flow(QuadraticLoss.population(white), start, t_end=9)
         s_eff = np.sum((start.v + np.einsum("hij,ij->h", start.U, aligned)) ** 2) / 4

@@ -62,7 +62,7 @@ equation("27").derive()
 # component learned, and zero off the diagonal.
 
 # %%
-rng = np.random.default_rng(2)
+rng = np.random.default_rng(0)
 basis = np.linalg.qr(rng.standard_normal((4, 4)))[0]
 covariance = basis * np.array([0.4, 0.3, 0.2, 0.1]) @ basis.T
 task = RegressionTask(covariance=(covariance + covariance.T) / 2, context_length=31)
