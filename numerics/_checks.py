@@ -1,13 +1,15 @@
 """Input checks shared by the public functions: each raises an error naming the argument, what it got and what it needs."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 LARGEST = 2**53
 SHORTEST, LONGEST = 1e-100, 1e100  # durations in units of tau: beyond, solvers meet the limits of float64
+SMALLEST_RTOL = 100 * float(np.finfo(float).eps)
 ROOM = 10**9  # numbers that a result may hold: 8 GB
 
 
@@ -30,6 +32,26 @@ def nonnegative_number(name: str, value: object) -> float:
     number = _real(value)
     if number is None or number < 0:
         raise ValueError(f"{name} must be a finite number of at least 0, got {_shown(value)}")
+    return number
+
+
+def index(name: str, value: object, size: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= value < size:
+        raise ValueError(f"{name} must be an integer from 0 to {size - 1}, got {_shown(value)}")
+    return int(value)
+
+
+def between(name: str, value: object, low: float, high: float) -> float:
+    number = _real(value)
+    if number is None or not low < number < high:
+        raise ValueError(f"{name} must lie between {low:g} and {high:g}, got {_shown(value)}")
+    return number
+
+
+def tolerance(name: str, value: object) -> float:
+    number = positive_number(name, value)
+    if not SMALLEST_RTOL <= number < 1:
+        raise ValueError(f"{name} must be at least {SMALLEST_RTOL:.2g}, a hundred times the rounding unit, and below 1, got {number!r}")
     return number
 
 
@@ -64,8 +86,8 @@ def _real(value: object) -> float | None:
     return number if np.isfinite(number) else None
 
 
-def finite_array(name: str, value: object, shape: Sequence[int | str]) -> np.ndarray:
-    """A read-only float64 copy of ``value``. A letter in ``shape`` is any size from 1, the same wherever the letter recurs."""
+def finite_array(name: str, value: object, shape: Sequence[int | str] | None = None) -> np.ndarray:
+    """A read-only float64 copy of ``value``. A letter in ``shape`` is any size from 1, the same wherever it recurs; None is any shape."""
     try:
         given = np.asarray(value)
         if given.dtype.kind in "bcSUmM":  # NumPy would take True, the real part, "0.4" and dates for numbers
@@ -77,13 +99,11 @@ def finite_array(name: str, value: object, shape: Sequence[int | str]) -> np.nda
         raise ValueError(f"{name} must be an array of real numbers, got a tensor: {error}") from error
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be an array of real numbers, got {value!r}") from error
-    wanted = "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
     sizes: dict[int | str, int] = {}
-    agrees = array.ndim == len(shape) and all(
-        have == (want if isinstance(want, int) else sizes.setdefault(want, have)) and have >= 1
-        for have, want in zip(array.shape, shape, strict=True)
-    )
-    if not agrees:
+    pairs = zip(shape or (), array.shape, strict=False)
+    fits = all(have == (want if isinstance(want, int) else sizes.setdefault(want, have)) for want, have in pairs)
+    if shape is not None and not (fits and array.ndim == len(shape) and array.size):
+        wanted = "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
         raise ValueError(f"{name} must have shape {wanted}, got shape {array.shape}")
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite, got {value!r}")
@@ -118,6 +138,16 @@ def symmetric_root(covariance: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D
 
 
 def generator(name: str, value: object) -> np.random.Generator:
-    if not isinstance(value, np.random.Generator):
-        raise TypeError(f"{name} must be a numpy.random.Generator, got {value!r}")
+    return instance(name, value, np.random.Generator, "a numpy.random.Generator")
+
+
+def instance(name: str, value: object, kind: type, title: str = "") -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be {title or f'a {kind.__name__}'}, got {value!r}")
+    return value
+
+
+def one_of(name: str, value: object, choices: Collection[str]) -> Any:
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
     return value

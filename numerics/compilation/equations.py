@@ -24,7 +24,7 @@ from ...theory.algebra.letters import letters as letters_of
 from ...theory.calculus.spectral import written_out
 from ...theory.calculus.substitution import substitute
 from ...theory.equations import equation
-from .._checks import positive_integer
+from .._checks import instance, one_of, positive_integer
 from .expressions import BACKENDS, as_sympy, compile_expression
 
 
@@ -47,11 +47,11 @@ def compiled(
     ``letters`` may hold letters that the statement lacks. Raises ``KeyError`` for an unknown number or part, and ``ValueError`` for
     letters of the statement that ``letters`` lacks, a letter given twice, a size that is not a positive integer, or an unknown backend.
     """
-    if isinstance(letters, Basic | str):
+    if isinstance(letters, str) or not isinstance(letters, Sequence):
         raise TypeError(f"letters must be a sequence of symbols, got {letters!r}")
     if change is not None and not isinstance(change, Mapping):
         raise TypeError(f"change must be a mapping {{letter: expression}}, got {change!r}")
-    parts = part if part is None or isinstance(part, str) else tuple(part)
+    parts = part if part is None or isinstance(part, str) else tuple(instance("part", part, Sequence, "a name or a list of names"))
     entry = equation(number)
     source = entry.typed, entry.derivation  # another entry in its place is another formula
     return _compiled(entry.number, source, tuple(letters), parts, tuple(change.items()) if change else None, size, backend)
@@ -67,8 +67,7 @@ def _compiled(
     size: int | None,
     backend: str,
 ) -> Callable[..., Any]:
-    if backend not in BACKENDS:
-        raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
+    one_of("backend", backend, BACKENDS)
     for letter in letters:
         if not isinstance(letter, Symbol | MatrixSymbol):
             raise TypeError(f"letters must be symbols and matrix symbols, got {letter!r}")

@@ -34,6 +34,7 @@ from sympy.matrices.expressions import MatrixExpr, MatrixSymbol
 from sympy.matrices.matrixbase import MatrixBase
 from sympy.printing.pycode import AbstractPythonCodePrinter
 
+from .._checks import instance, one_of
 from .matrix_tape import compile_matrix_expression, stacked
 
 
@@ -100,11 +101,10 @@ def compile_expression(expr: object, arguments: Sequence[Basic], backend: str = 
     without an implementation. The compiled function raises ``ValueError`` for arrays whose shapes don't agree and for values outside
     the conditions of a trace polynomial, such as N > D + 1, and ``TypeError`` for values that are not numbers.
     """
-    if backend not in BACKENDS:
-        raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
+    one_of("backend", backend, BACKENDS)
     if backend == "torch" and "torch" not in sys.modules:
         raise ValueError("backend torch computes with tensors, and torch has not been imported")
-    names = tuple(arguments)
+    names = tuple(instance("arguments", arguments, Sequence, "a sequence of symbols"))
     for argument in names:
         if not isinstance(argument, (sympy.Symbol, MatrixSymbol)):
             raise TypeError(f"arguments must be symbols and matrix symbols, got {argument!r}")

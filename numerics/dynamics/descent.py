@@ -1,7 +1,7 @@
 """Full-batch gradient descent, W <- W - eta dL/dW: the discrete counterpart of gradient flow; sign descent; Adam."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -149,7 +149,7 @@ def take_steps(
 def _step_sizes(learning_rate: object, steps: int) -> np.ndarray:
     if callable(learning_rate):
         sizes = finite_array("learning_rate", [learning_rate(step) for step in range(steps)], (steps,))
-    elif np.ndim(learning_rate) == 0:  # type: ignore[arg-type]
+    elif not isinstance(learning_rate, Sequence | np.ndarray):
         return np.full(steps, positive_number("learning_rate", learning_rate))
     else:
         sizes = finite_array("learning_rate", learning_rate, (steps,))

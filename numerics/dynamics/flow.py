@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import brentq
 
-from .._checks import duration, finite_array, nonnegative_number, positive_integer, positive_number
+from .._checks import duration, finite_array, nonnegative_number, one_of, positive_integer, positive_number, tolerance
 from ..parametrizations.attention import SeparateWeights
 from ..parametrizations.base import Parametrization, check_pair, field_jacobian, vector_field
 from ..tasks.losses import QuadraticLoss, TwoSided
@@ -23,7 +23,6 @@ from .solver import IMPLICIT, METHODS, Field, FlowError, Interpolant, Linear, St
 from .stack import flow_together, stackable
 from .trajectory import Statistics, Trajectories, Trajectory
 
-SMALLEST_RTOL = 100 * float(np.finfo(float).eps)
 # Above this many weights the factorisations of an implicit method cost more than the short steps of an explicit one.
 IMPLICIT_SIZE = 1000
 # If rounding of the velocity may move the weights by more than this multiple of rtol, the velocity is computed in long double.
@@ -102,12 +101,8 @@ def gradient_flow(
     Raises ``ValueError`` or ``TypeError`` for bad arguments, and ``FlowError``, with the cause and the last good time, if
     the solver fails, or if the loss rises because the weights are too large for float64.
     """
-    tau, rtol = positive_number("tau", tau), positive_number("rtol", rtol)
+    tau, rtol = positive_number("tau", tau), tolerance("rtol", rtol)
     t_end = duration("t_end", t_end, tau)
-    if rtol >= 1:
-        raise ValueError(f"rtol must be below 1, got {rtol!r}")
-    if rtol < SMALLEST_RTOL:
-        raise ValueError(f"rtol must be at least {SMALLEST_RTOL:.2g}, a hundred times the rounding unit, got {rtol!r}")
     max_steps, atol = positive_integer("max_steps", max_steps), None if atol is None else positive_number("atol", atol)
     kept, decay = None if times is None else _kept(times, t_end) / tau, nonnegative_number("weight_decay", weight_decay)
     if _several(loss) or _several(weights):
@@ -120,8 +115,7 @@ def gradient_flow(
         return _stacked([loss], [weights], t_end=t_end, tau=tau, rtol=tight, atol=atol, max_steps=max_steps, times=kept)[0]
     if method is None:
         method = "LSODA" if weights.size <= IMPLICIT_SIZE else "DOP853"
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    method = one_of("method", method, METHODS)
     state = weights.flatten()
     atol = _atol(weights, rtol) if atol is None else atol
     level = None if stop_loss is None else nonnegative_number("stop_loss", stop_loss)
@@ -156,8 +150,8 @@ def _several(given: Any) -> bool:
 
 def _flows(loss: Any, weights: Any, kept: np.ndarray | None, **options: Any) -> Trajectories:
     """A run for each pair of a loss and weights; one of either is shared by all."""
-    losses = [loss] * len(weights) if isinstance(loss, QuadraticLoss) else list(loss)
-    starts = [weights] * len(losses) if isinstance(weights, Parametrization) else list(weights)
+    losses = list(loss) if _several(loss) else [loss] * len(weights)
+    starts = list(weights) if _several(weights) else [weights] * len(losses)
     if not starts or len(starts) != len(losses):
         raise ValueError(f"loss and weights must be as many, at least one, got {len(losses)} losses and {len(starts)} weights")
     for one, start in zip(losses, starts, strict=True):

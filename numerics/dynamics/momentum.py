@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ...theory.results.discretisation.finite_steps import eta, mu
-from .._checks import duration, nonnegative_number, positive_number
+from .._checks import duration, instance, nonnegative_number, one_of, positive_number, tolerance
 from ..compilation.equations import compiled
 from ..parametrizations.base import Parametrization, check_pair, field_jacobian, vector_field
 from ..tasks.losses import QuadraticLoss
@@ -102,9 +102,7 @@ def flow_with_mass(
     Raises ``ValueError`` or ``TypeError`` for bad arguments, and ``FlowError`` if the solver fails.
     """
     check_pair(loss, weights)
-    if method is not None and method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
-    mass, t_end, rtol = positive_number("mass", mass), duration("t_end", t_end), positive_number("rtol", rtol)
+    mass, t_end, rtol = positive_number("mass", mass), duration("t_end", t_end), tolerance("rtol", rtol)
     force, count = vector_field(loss, weights), weights.size
     place = weights.flatten()
     speed = np.zeros(count) if velocity is None else _like(weights, velocity)
@@ -119,6 +117,7 @@ def flow_with_mass(
     of_places = above_rounding(slow, weights)
     if method is None:
         method = "LSODA" if 2 * count <= IMPLICIT_SIZE and mass * np.abs(loss.A).max() < SWINGING else "DOP853"
+    method = one_of("method", method, METHODS)
     times, states, statistics, interpolant = integrate_field(
         field,
         np.concatenate([place, speed]),
@@ -153,7 +152,7 @@ def modified_flow(
 ) -> Trajectory:
     """The flow (V8-modified) in t/tau, which descent of step ``learning_rate`` follows with an error of second order."""
     check_pair(loss, weights)
-    mass, t_end = heavy_ball_mass(learning_rate, momentum), duration("t_end", t_end)
+    mass, t_end, rtol = heavy_ball_mass(learning_rate, momentum), duration("t_end", t_end), tolerance("rtol", rtol)
     velocity, jacobian = vector_field(loss, weights), field_jacobian(loss, weights)
 
     def field(clock: float, state: np.ndarray) -> np.ndarray:
@@ -161,7 +160,7 @@ def modified_flow(
         return speed - mass * (jacobian(clock, state) @ speed)
 
     state = weights.flatten()
-    scale = positive_number("rtol", rtol) * (float(np.sqrt(np.mean(state**2))) or 1.0)
+    scale = rtol * (float(np.sqrt(np.mean(state**2))) or 1.0)
     times, states, statistics, interpolant = integrate_field(
         field, state, t_end, method="DOP853", rtol=rtol, atol=lambda vector: np.full(vector.shape, scale)
     )
@@ -183,9 +182,7 @@ def check_momentum(value: float) -> float:
 
 
 def _like(weights: Parametrization, velocity: Parametrization) -> Float[np.ndarray, " P"]:
-    if not isinstance(velocity, type(weights)):
-        raise TypeError(f"velocity must be a {type(weights).__name__} like the weights, got {velocity!r}")
-    if [array.shape for array in velocity.arrays] != [array.shape for array in weights.arrays]:
+    if instance("velocity", velocity, type(weights), f"a {type(weights).__name__} like the weights").shapes != weights.shapes:
         raise ValueError(f"velocity must be shaped like the weights, got {velocity!r}")
     return velocity.flatten()
 

@@ -22,7 +22,7 @@ from scipy.ndimage import median_filter, uniform_filter1d
 from scipy.optimize import brentq, isotonic_regression
 from scipy.optimize.elementwise import find_root
 
-from .._checks import finite_array
+from .._checks import between, finite_array, instance
 from .results import Result, Variable, new_axes
 
 LEVELS = 400  # cells of the loss range; noise makes them wider
@@ -85,7 +85,7 @@ class Plateaus(Result):
 
     def plot(self, what: str = "loss", *, axes: Any = None) -> Any:
         """Draw each plateau as a line from its start to its end, and each drop as a dotted one, on new axes or ``axes``."""
-        if what != "loss":
+        if not isinstance(what, str) or what != "loss":
             raise ValueError(f"what must be 'loss', got {what!r}")
         axes = new_axes() if axes is None else axes
         axes.hlines(self.levels, self.starts, self.ends, color="C3", lw=2)
@@ -111,10 +111,7 @@ def find_plateaus(times: object, loss: object = None, *, contrast: float = 3.0, 
     Raises ``ValueError`` for times that do not increase, unequal lengths, fewer than 3 points, and numbers that are not
     finite.
     """
-    if not (np.isfinite(contrast) and contrast > 1):
-        raise ValueError(f"contrast must be above 1, got {contrast!r}")
-    if not 0 < min_drop < 1:
-        raise ValueError(f"min_drop must lie between 0 and 1, got {min_drop!r}")
+    contrast, min_drop = between("contrast", contrast, 1, np.inf), between("min_drop", min_drop, 0, 1)
     if loss is None and isinstance(times, Sequence) and times and all(isinstance(run, DenseLoss) for run in times):
         return _of_each(times, contrast, min_drop)
     dense = times if loss is None and isinstance(times, DenseLoss) else None
@@ -140,7 +137,8 @@ def read_curve(path: str | PathLike[str]) -> tuple[Float[np.ndarray, " T"], Floa
     """
     rows: list[tuple[float, float]] = []
     named = False
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+    text = Path(instance("path", path, str | PathLike, "the name of a file")).read_text(encoding="utf-8")
+    for number, line in enumerate(text.splitlines(), start=1):
         fields = line.split("#", 1)[0].replace(",", " ").split()
         if not fields:
             continue

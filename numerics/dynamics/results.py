@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from .._checks import instance
+
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
@@ -63,11 +65,10 @@ class Result:
         ValueError names what can be drawn.
         """
         variables = self.variables()
-        drawn = {name: one for name, one in variables.items() if one.picture == what}
-        if not drawn:
-            known = dict.fromkeys(one.picture for one in variables.values() if one.picture)
+        known = dict.fromkeys(one.picture for one in variables.values() if one.picture)
+        if not isinstance(what, str) or what not in known:
             raise ValueError(f"what must be one of {', '.join(map(repr, known)) or 'nothing: there is no picture'}, got {what!r}")
-        axes = new_axes() if axes is None else axes
+        drawn, axes = {name: one for name, one in variables.items() if one.picture == what}, new_axes() if axes is None else axes
         for level in self.levels_shown() if what == "loss" else ():
             axes.axhline(level, color="0.6", lw=1, ls="--", zorder=1)
         time = variables[next(iter(drawn.values())).dims[0]]
@@ -87,7 +88,7 @@ def load(path: str | PathLike[str]) -> "xr.Dataset":
     """The dataset that ``save`` wrote. FileNotFoundError or ValueError name a file that is missing or holds something else."""
     from .storage import load_results
 
-    return load_results(path)
+    return load_results(instance("path", path, str | PathLike, "the name of a file"))
 
 
 def new_axes() -> "Axes":

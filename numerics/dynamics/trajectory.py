@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import brentq
 
+from .._checks import finite_array, instance
 from ..parametrizations.base import Parametrization
 from ..tasks.losses import QuadraticLoss
 from .plateaus import find_plateaus
@@ -69,11 +70,7 @@ class Path(Result):
 
     def inside(self, t: object) -> Float[np.ndarray, "*n"]:
         """``t`` as an array; ``ValueError`` for a time outside the run."""
-        try:
-            times = np.asarray(t, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(f"t must be a time or an array of times, got {t!r}") from None
-        end = float(self.times[-1])
+        times, end = finite_array("t", t), float(self.times[-1])
         inside = (times >= 0) & (times <= end)
         if not inside.all():
             outside = float(times[~inside][0])
@@ -88,7 +85,7 @@ class Path(Result):
         nearest = np.searchsorted(self.times, flat)
         recorded = self.times[nearest] == flat  # an interpolant meets its own ends only to within the tolerance
         states[recorded] = self.states[nearest[recorded]]
-        return states.reshape(*times.shape, -1)
+        return states.reshape(*times.shape, self.states.shape[1])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -171,6 +168,7 @@ class Trajectory(Path):
 
     def first_time(self, value: Callable[[np.ndarray], float], level: float) -> float | None:
         """The first time at which ``value`` of the effective map passes ``level``, up or down; None if it never does."""
+        value, level = instance("value", value, Callable, "a function of the map"), float(finite_array("level", level, ()))
         above = np.array([value(B) for B in self.effective_maps]) > level
         passed = np.flatnonzero(above != above[0])
         if not passed.size:
@@ -181,7 +179,7 @@ class Trajectory(Path):
 
     def _maps(self, states: Float[np.ndarray, "*n P"]) -> Float[np.ndarray, "*n_shape"]:
         rows = states.reshape(-1, self.initial.size)
-        maps = type(self.initial).combine_many(*self.initial.split(rows))
+        maps = type(self.initial).combine_many(*self.initial.split(rows)) if len(rows) else np.empty((0, *self.objective.A.shape))
         return maps.reshape(*states.shape[:-1], *maps.shape[1:])
 
 
@@ -217,7 +215,7 @@ class Trajectories(Sequence[Trajectory]):
         if self.interpolant is None:
             return np.stack([run.states_at(t) for run in self.runs])
         times = self.runs[0].inside(t)
-        return self.interpolant(times.ravel() / self.runs[0].tau).reshape(len(self), *times.shape, -1)
+        return self.interpolant(times.ravel() / self.runs[0].tau).reshape(len(self), *times.shape, self.runs[0].initial.size)
 
     def effective_map_at(self, t: object) -> Float[np.ndarray, "N *n_shape"]:
         return self.runs[0]._maps(self.states_at(t))

@@ -119,8 +119,8 @@ def separate_fixed_point(task: RegressionTask, directions: Sequence[int], *, hea
     Raises ``ValueError`` unless ``directions`` are at most heads * rank different members of ``task.modes.learnable``.
     """
     modes, H, R = any_task(task).modes, positive_integer("heads", heads), positive_integer("rank", rank)
-    learned = tuple(sorted(int(d) for d in directions))
-    if len(set(learned)) < len(learned) or not set(learned) <= set(modes.learnable) or len(learned) > H * R:
+    learned = tuple(sorted(modes.indices(directions)))
+    if not set(learned) <= set(modes.learnable) or len(learned) > H * R:
         raise ValueError(f"directions must be at most {H * R} different integers of {modes.learnable}, got {directions!r}")
     levels = {d: float(modes.levels[d]) for d in learned}
     v, k, q = np.zeros(H), *np.zeros((2, H, R, task.dimension))

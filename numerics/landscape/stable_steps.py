@@ -1,5 +1,6 @@
 """The largest step of descent that is stable near a fixed point (V8-stable)."""
 
+from .._checks import instance
 from ..dynamics.momentum import check_momentum
 from .fixed_points import FixedPoint
 
@@ -9,7 +10,5 @@ def largest_stable_step(point: FixedPoint, *, momentum: float = 0.0) -> float:
 
     At a saddle it concerns the directions along which the loss curves upward; it is infinite if there are none.
     """
-    if not isinstance(point, FixedPoint):
-        raise TypeError(f"point must be a FixedPoint of iclflow.numerics, got {point!r}")
-    curvature = float(point.spectrum[-1])
+    curvature = float(instance("point", point, FixedPoint, "a FixedPoint of iclflow.numerics").spectrum[-1])
     return (1 + check_momentum(momentum)) / curvature if curvature > 0 else float("inf")

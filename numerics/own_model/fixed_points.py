@@ -30,7 +30,7 @@ from .._checks import generator, positive_integer, positive_number
 from ..compilation.expressions import compile_expression
 from ..landscape.fixed_points import AtRest, has_equal_eigenvalues
 from ..tasks.regression import RegressionTask
-from .loss import ModelLoss, model_loss
+from .loss import ModelLoss, model_loss, require_model
 
 AT_REST = 1e-9  # the largest velocity of a root, over that of unit weights or 1
 MOST = 4096  # sets of directions that are listed
@@ -108,6 +108,7 @@ def fixed_points(
     """
     starts, scale = positive_integer("starts", starts), positive_number("scale", scale)
     rng = np.random.default_rng(0) if rng is None else generator("rng", rng)
+    require_model(model, task)
     zeros = {weight: np.zeros(_shape(weight, task)) for weight in model.weights}
     loss, flat = model_loss(model, task, weights=zeros, constants=constants)
     known = _known(loss)

@@ -22,8 +22,8 @@ import numpy as np
 from jaxtyping import Float
 
 from ...theory.model import Model
-from .._checks import duration, positive_number
-from ..dynamics.flow import IMPLICIT_SIZE, SMALLEST_RTOL, integrate_field
+from .._checks import duration, positive_number, tolerance
+from ..dynamics.flow import IMPLICIT_SIZE, integrate_field
 from ..dynamics.solver import FlowError, Interpolant, Linear
 from ..dynamics.trajectory import Path, Statistics
 from ..tasks.regression import RegressionTask
@@ -82,10 +82,8 @@ def integrate(
     Raises ``ValueError`` or ``TypeError`` for bad arguments (an initial array that is missing or has another shape than its symbol, a
     constant without a value, weights whose loss is not finite) and ``FlowError`` if the solver fails.
     """
-    tau, rtol = positive_number("tau", tau), positive_number("rtol", rtol)
+    tau, rtol = positive_number("tau", tau), tolerance("rtol", rtol)
     t_end = duration("t_end", t_end, tau)
-    if rtol < SMALLEST_RTOL:
-        raise ValueError(f"rtol must be at least {SMALLEST_RTOL:.2g}, a hundred times the rounding unit, got {rtol!r}")
     loss, state = model_loss(model, task, weights=initial, constants=constants, name="initial")
     largest = float(np.abs(state).max()) or 1.0
     scale = largest * float(np.sqrt(np.mean((state / largest) ** 2)))  # state**2 may overflow

@@ -31,7 +31,7 @@ from ...theory.notation import D, Lambda, Lambda_q, N, sigma
 from ...theory.results.own_model.on_task import cumulant, mean_over_lengths, on_task
 from ...theory.results.task.population import Sigma_w, g_n
 from ...theory.results.variations.token_laws import kappa
-from .._checks import finite_array
+from .._checks import finite_array, instance
 from ..compilation.expressions import compile_expression
 from ..parametrizations.base import views
 from ..tasks.regression import RegressionTask, any_task
@@ -53,7 +53,7 @@ class ModelLoss:
     constants: Mapping[Any, Any]
 
     def __post_init__(self) -> None:
-        _require_model(self.model, self.task)
+        require_model(self.model, self.task)
         sizes = {D: self.task.dimension, N: self.task.context_length}
         object.__setattr__(self, "constants", MappingProxyType(constant_values(self.model, self.constants, sizes)))
         for symbol, value in self._parameters.items():
@@ -172,7 +172,7 @@ def model_loss(
 
 def weight_arrays(model: Model, task: RegressionTask, weights: Mapping[Any, object], name: str = "weights") -> dict[Any, np.ndarray]:
     """The value of each weight as an array of its shape on this task."""
-    _require_model(model, task)
+    require_model(model, task)
     _require_keys(name, weights, model.weights)
     sizes = {D: task.dimension, N: task.context_length}
     return {weight: array_for(weight, weights[weight], sizes) for weight in model.weights}
@@ -184,9 +184,8 @@ def constant_values(model: Model, constants: Mapping[Any, object], sizes: Mappin
     return {name: array_for(name, value, dict(sizes)) for name, value in constants.items()}
 
 
-def _require_model(model: object, task: object) -> None:
-    if not isinstance(model, Model):
-        raise TypeError(f"model must be a Model of iclflow.theory.model, got {model!r}")
+def require_model(model: object, task: object) -> None:
+    instance("model", model, Model, "a Model of iclflow.theory.model")
     any_task(task)
 
 

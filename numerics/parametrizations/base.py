@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 import numpy as np
 from jaxtyping import Float
 
-from .._checks import finite_array
+from .._checks import finite_array, instance
 from ..tasks.losses import QuadraticLoss
 
 Arrays = tuple[np.ndarray, ...]
@@ -62,6 +62,8 @@ class Parametrization:
 
     def split(self, vector: Float[np.ndarray, "*batch P"]) -> Arrays:
         """Views of the arrays inside flat weights; leading axes are kept."""
+        if np.shape(vector)[-1:] != (self.size,):
+            raise ValueError(f"vector must have {self.size} weights along its last axis, got shape {np.shape(vector)}")
         return views(vector, [array.shape for array in self.arrays])
 
     def unflatten(self, vector: Float[np.ndarray, " P"]) -> Self:
@@ -77,6 +79,7 @@ class Parametrization:
 
     def hessian(self, loss: QuadraticLoss) -> Float[np.ndarray, "P P"]:
         """The Hessian of L/2 in the flat weights: (dB/dW)' C (dB/dW) less the curvature of <G, B>."""
+        check_pair(loss, self)
         return -field_jacobian(loss, self)(0.0, self.flatten())
 
     def conserved(self) -> dict[str, np.ndarray]:
@@ -123,10 +126,8 @@ def field_jacobian(loss: QuadraticLoss, weights: Parametrization) -> Callable[[f
 
 def check_pair(loss: QuadraticLoss, weights: Parametrization) -> None:
     """Raise ``TypeError`` or ``ValueError`` unless ``loss`` is defined and finite at the effective map of ``weights``."""
-    if not isinstance(loss, QuadraticLoss):
-        raise TypeError(f"loss must be a QuadraticLoss, got {loss!r}")
-    if not isinstance(weights, Parametrization):
-        raise TypeError(f"weights must be a parametrization such as SeparateWeights, got {weights!r}")
+    instance("loss", loss, QuadraticLoss)
+    instance("weights", weights, Parametrization, "a parametrization such as SeparateWeights")
     with np.errstate(over="ignore", invalid="ignore"):
         B = weights.effective_map()
         if B.shape != loss.A.shape:

@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 import numpy as np
 from jaxtyping import Float
 
-from .._checks import generator, nonnegative_number
+from .._checks import generator, instance, nonnegative_number
 from ..tasks.regression import RegressionTask
 from .attention import MergedWeights, SeparateWeights
 from .multilinear import Bilinear, Trilinear
@@ -41,7 +41,7 @@ class FullMergedWeights(Bilinear):
     @classmethod
     def embed(cls, reduced: MergedWeights) -> Self:
         """The weights ``reduced``, with zeros in the other blocks."""
-        value = np.pad(reduced.v[:, None], ((0, 0), (reduced.U.shape[1], 0)))
+        value = np.pad(instance("reduced", reduced, MergedWeights, "MergedWeights").v[:, None], ((0, 0), (reduced.U.shape[1], 0)))
         return cls(value, np.pad(reduced.U, ((0, 0), (0, 1), (0, 0))))
 
     def check_sizes(self, sizes: dict[str, int]) -> None:
@@ -83,7 +83,7 @@ class FullSeparateWeights(Trilinear):
     @classmethod
     def embed(cls, reduced: SeparateWeights) -> Self:
         """The weights ``reduced``, with zeros in the other blocks."""
-        value = np.pad(reduced.v[:, None], ((0, 0), (reduced.k.shape[2], 0)))
+        value = np.pad(instance("reduced", reduced, SeparateWeights, "SeparateWeights").v[:, None], ((0, 0), (reduced.k.shape[2], 0)))
         return cls(value, np.pad(reduced.k, ((0, 0), (0, 0), (0, 1))), reduced.q)
 
     def check_sizes(self, sizes: dict[str, int]) -> None:

@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 import numpy as np
 from jaxtyping import Float
 
-from .._checks import finite_array
+from .._checks import finite_array, instance
 from ..tasks.regression import RegressionTask
 from .attention import MergedWeights, SeparateWeights
 from .base import Arrays
@@ -35,7 +35,7 @@ class TwoLayerNetwork(Bilinear):
     @classmethod
     def from_attention(cls, weights: MergedWeights) -> Self:
         """Equation (12): w_2 = v, and the rows of W_1 are vec(U_i)."""
-        return cls(weights.v, weights.U.transpose(0, 2, 1).reshape(len(weights.v), -1))
+        return cls(instance("weights", weights, MergedWeights, "MergedWeights").v, weights.U.transpose(0, 2, 1).reshape(len(weights.v), -1))
 
     def check_sizes(self, sizes: dict[str, int]) -> None:
         if isqrt(sizes["D*D"]) ** 2 != sizes["D*D"]:
@@ -88,7 +88,7 @@ class ConvolutionalNetwork(Trilinear):
 
     @classmethod
     def from_attention(cls, weights: SeparateWeights) -> Self:
-        if weights.k.shape[1] != 1:
+        if instance("weights", weights, SeparateWeights, "SeparateWeights").k.shape[1] != 1:
             raise ValueError(f"weights must be of rank 1, got rank {weights.k.shape[1]}")
         return cls(weights.v, weights.k[:, 0], weights.q[:, 0])
 

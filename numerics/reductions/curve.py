@@ -14,7 +14,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from jaxtyping import Float
 
-from .._checks import positive_number
+from .._checks import finite_array, instance, one_of, positive_number
 from ..dynamics.results import Result, Variable, time_variable
 from ..parametrizations.attention import SeparateWeights
 from ..tasks.regression import SPECTRAL, RegressionTask, paper_task
@@ -104,20 +104,21 @@ class CurvePrediction(Result):
 
     def fractions(self, times: Float[np.ndarray, " T"]) -> Float[np.ndarray, "T n"]:
         """The component of B along each direction, over its final value."""
-        times = np.asarray(times, dtype=float) / self.tau
+        times = finite_array("times", times) / self.tau
         return np.moveaxis(np.array([drop.fraction(times) for drop in self.steps]).reshape(len(self.steps), *times.shape), 0, -1)
 
     def loss(self, times: Float[np.ndarray, " T"]) -> Float[np.ndarray, " T"]:
         """The predicted loss."""
-        loss = np.full(np.shape(times), self.initial_loss)
-        for drop, fraction in zip(self.steps, np.moveaxis(self.fractions(times), -1, 0), strict=True):
+        fractions = self.fractions(times)
+        loss = np.full(fractions.shape[:-1], self.initial_loss)
+        for drop, fraction in zip(self.steps, np.moveaxis(fractions, -1, 0), strict=True):
             loss += drop.reduction.loss_drop(np.cbrt(fraction))
         return loss
 
     def effective_map(self, times: Float[np.ndarray, " T"]) -> Float[np.ndarray, "T D D"]:
         """The predicted B."""
         levels = np.array([drop.reduction.fixed_point**3 for drop in self.steps])
-        return np.einsum("dn,tn,en->tde", self.directions, self.fractions(times) * levels, self.directions)
+        return np.einsum("dn,...n,en->...de", self.directions, self.fractions(times) * levels, self.directions)
 
 
 @overload
@@ -149,15 +150,12 @@ def predict_curve(task: RegressionTask, weights: Any, *, tau: float = 1.0, route
     """
     _in_order(paper_task(task, allow=SPECTRAL | {"task_covariance", "task_vectors", "query_covariance", "context_gain"}))
     tau = positive_number("tau", tau)
-    if route not in ("quadrature", "flow"):
-        raise ValueError(f"route must be 'quadrature' or 'flow', got {route!r}")
+    route = one_of("route", route, ("quadrature", "flow"))
     several = isinstance(weights, Sequence) and not isinstance(weights, str | bytes)
     alike: dict[Any, list[int]] = {}
     starts: list[Any] = list(weights) if several else [weights]
     for i, start in enumerate(starts):
-        if not isinstance(start, SeparateWeights):
-            raise TypeError(f"weights must be SeparateWeights, got {start!r}")
-        if task.dimension != (D := start.k.shape[-1]):
+        if task.dimension != (D := instance("weights", start, SeparateWeights, "SeparateWeights, or a list of them").k.shape[-1]):
             raise ValueError(f"weights must have the task's dimension {task.dimension}, got {D}")
         alike.setdefault(start.k.shape, []).append(i)
     found: dict[int, CurvePrediction] = {}

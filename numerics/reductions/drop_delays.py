@@ -11,7 +11,7 @@ from scipy.integrate import quad
 
 from ...theory.notation import Lambda, N, T, a, alpha as alpha_, gamma as gamma_, lambda_, v_0
 from ...theory.results.discretisation.finite_steps import V, batch as sequences, h, t, u_0, v
-from .._checks import positive_integer, positive_number
+from .._checks import index, positive_integer, positive_number
 from ..compilation.equations import compiled
 from ..dynamics.momentum import heavy_ball_mass
 from ..tasks.regression import RegressionTask, paper_task
@@ -31,6 +31,9 @@ def later_merged_drop(gamma: float, alpha: float, start: float, *, learning_rate
 def _later(part: str, letters: tuple, given: dict[str, float], learning_rate: float, momentum: float) -> float:
     """(V8-drop) with the h for which it holds, that of a step times (1 + mu)/(1 - mu), and the time that building up velocity takes."""
     step, values = 2 * heavy_ball_mass(learning_rate, momentum), [positive_number(name, value) for name, value in given.items()]
+    rest = (values[0] / values[1]) ** (1 / 3 if part == "separate" else 1 / 2)
+    if values[2] >= rest:
+        raise ValueError(f"start must be below where the weights rest, {rest:.6g}, got {values[2]!r}")
     return float(compiled("V8-drop", letters, part=part)(*values, step)) + 2 * learning_rate * momentum / (1 - momentum) ** 2
 
 
@@ -52,8 +55,7 @@ def noisy_drop(task: RegressionTask, direction: int, *, start: float, level: flo
     Raises ``ValueError`` for bad arguments and for a varied task, whose noise these laws do not describe.
     """
     paper_task(task)
-    if direction not in range(task.dimension):
-        raise ValueError(f"direction must be an integer from 0 to {task.dimension - 1}, got {direction!r}")
+    direction = index("direction", direction, task.dimension)
     size, batch = 2 * positive_number("learning_rate", learning_rate), positive_integer("batch_size", batch_size)
     start, level = positive_number("start", start), positive_number("level", level)
     value, second = float(task.eigenvalues[direction]), float(task.second_moment_eigenvalues[direction])

@@ -15,7 +15,7 @@ from scipy.integrate import solve_ivp
 
 from ...theory.notation import B, Lambda, N
 from ...theory.results.discretisation.minibatch_noise import Z, force_variance
-from .._checks import positive_integer, positive_number
+from .._checks import between, positive_integer, positive_number
 from ..compilation.expressions import compile_expression
 from ..dynamics.flow import gradient_flow
 from ..dynamics.trajectory import Trajectory
@@ -48,8 +48,7 @@ def spread_of_drops(
     loss = QuadraticLoss.population(task)
     check_pair(loss, weights)
     size = 2 * positive_number("learning_rate", learning_rate) / positive_integer("batch_size", batch_size)
-    if not 0 < positive_number("share", share) < 1:
-        raise ValueError(f"share must lie between 0 and 1, got {share!r}")
+    share = between("share", share, 0, 1)
     flow = gradient_flow(loss, weights, t_end=t_end, rtol=1e-9)
     drops = [
         DropSpread(d, time, float(np.sqrt(size * _variance(task, flow, d, time))))

@@ -14,7 +14,7 @@ from scipy.integrate import solve_ivp
 from ...theory.notation import D, N, lambda_
 from ...theory.results.in_weight.five_weights import FIVE, LENGTH
 from ...theory.results.in_weight.population_loss import portion
-from .._checks import finite_array, positive_number
+from .._checks import finite_array, instance, tolerance
 from ..compilation.equations import compiled
 from ..parametrizations.full_attention import FullMergedWeights
 from ..tasks.losses import QuadraticLoss
@@ -33,7 +33,9 @@ def leading_head(loss: QuadraticLoss, weights: FullMergedWeights) -> FullMergedW
 
     Raises ``ValueError`` if the second singular value is nearly as large as the first.
     """
-    A = loss.A
+    A, weights = loss.A, instance("weights", weights, FullMergedWeights, "FullMergedWeights")
+    if weights.effective_map().shape != A.shape:
+        raise ValueError(f"weights must make an effective map of shape {A.shape}, got {weights.effective_map().shape}")
     left, singular, right = np.linalg.svd(A.reshape(len(A), -1), full_matrices=False)
     if singular[1] > CLOSE * singular[0]:
         raise ValueError(f"loss must have one leading direction, got the singular values {singular[:2]}")
@@ -53,7 +55,7 @@ class FiveWeights:
     problem: MixedTask
 
     def __post_init__(self) -> None:
-        covariance, fixed = self.problem.task.covariance, self.problem.fixed_tasks
+        covariance, fixed = instance("problem", self.problem, MixedTask).task.covariance, self.problem.fixed_tasks
         if len(covariance) < 2 or not np.array_equal(covariance, covariance[0, 0] * np.eye(len(covariance))):
             raise ValueError(f"problem must have white tokens in at least two dimensions, got the covariance {covariance}")
         if len(fixed) != 1 or not fixed.any():
@@ -80,7 +82,9 @@ class FiveWeights:
         Raises ``ArithmeticError`` if the solver fails.
         """
         times, start = finite_array("times", times, ("T",)), finite_array("start", start, (5,))
-        rtol, flow = positive_number("rtol", rtol), compiled("V6-five", LETTERS, part=[weight.name for weight in FIVE])
+        rtol, flow = tolerance("rtol", rtol), compiled("V6-five", LETTERS, part=[weight.name for weight in FIVE])
+        if times[0] < 0 or times[-1] == 0 or (np.diff(times) <= 0).any():
+            raise ValueError(f"times must increase, from 0 or later to a positive last one, got {times}")
         constants, scale = self._constants, float(np.abs(start).max()) or 1.0
         run = solve_ivp(
             lambda _t, state: np.array(flow(*state, *constants), dtype=float),
@@ -105,6 +109,6 @@ class FiveWeights:
 
     def losses(self, states: Float[np.ndarray, "T 5"]) -> dict[str, Float[np.ndarray, " T"]]:
         """The four losses of ``MixedTask``, by name, along the states."""
-        columns, p = tuple(np.asarray(states, dtype=float).T), self.problem.random_portion
+        columns, p = tuple(finite_array("states", states, ("T", 5)).T), self.problem.random_portion
         random, fixed, noise = compiled("V6-five", LETTERS, part=("random", "fixed", "noise"))(*columns, *self._constants)
         return {"training": p * random + (1 - p) * fixed, "in context": random, "in weight": fixed, "memory": noise}

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.integrate import solve_ivp
 
-from .._checks import duration, finite_array, positive_number
+from .._checks import duration, finite_array, instance, positive_number, tolerance
 from ..parametrizations.attention import MergedWeights
 from ..tasks.losses import QuadraticLoss
 from ..tasks.regression import SPECTRAL, RegressionTask, paper_task
@@ -31,10 +31,10 @@ class BalancedCurve:
 
     def effective_map(self, times: Float[np.ndarray, "*T"]) -> Float[np.ndarray, "*T D D"]:
         """B at ``times``. Raises ``ValueError`` for times outside the run."""
-        times = np.asarray(times, dtype=float)
+        times = finite_array("times", times)
         if times.size and not (times.min() >= 0 and times.max() <= self.t_end):
             raise ValueError(f"times must lie between 0 and {self.t_end:.6g}, got {times.min():.6g} to {times.max():.6g}")
-        state = self.solution(times.ravel() / self.tau)
+        state = self.solution(times.ravel() / self.tau) if times.size else np.ones((1 + len(self.basis), 0))
         omega = np.exp(state[0]) * state[1:] / np.linalg.norm(state[1:], axis=0)
         return np.einsum("nt,nij->tij", omega, self.basis).reshape(*times.shape, *self.basis.shape[1:])
 
@@ -54,7 +54,7 @@ def balanced_curve(
     """
     D = paper_task(task, allow=SPECTRAL).dimension
     B = finite_array("start", start, (D, D))
-    tau, rtol = positive_number("tau", tau), positive_number("rtol", rtol)
+    tau, rtol = positive_number("tau", tau), tolerance("rtol", rtol)
     t_end = duration("t_end", t_end, tau)
     size = float(np.linalg.norm(B))
     if size == 0:
@@ -96,9 +96,7 @@ def effective_start(task: RegressionTask, weights: MergedWeights) -> Float[np.nd
     of its square.
     """
     paper_task(task, allow=SPECTRAL)
-    if not isinstance(weights, MergedWeights):
-        raise TypeError(f"weights must be MergedWeights, got {weights!r}")
-    if weights.U.shape[1] != task.dimension:
+    if instance("weights", weights, MergedWeights, "MergedWeights").U.shape[1] != task.dimension:
         raise ValueError(f"weights must have the task's dimension {task.dimension}, got {weights.U.shape[1]}")
     square = task.covariance @ task.covariance
     direction = square / np.linalg.norm(square)

@@ -16,7 +16,7 @@ from ...theory.notation import gamma as gamma_, s as s_, s_0, tau as tau_
 from ...theory.results.merged.drop import k, k_2, kappa_max, kappa_min
 from ...theory.results.merged.drop_bounds import k_S, psi
 from ...theory.results.merged.turning import c_d, kappa as kappa_d, r, x
-from .._checks import positive_number
+from .._checks import finite_array, positive_number
 from ..compilation.equations import compiled
 from ..tasks.regression import SPECTRAL, RegressionTask, paper_task
 
@@ -96,9 +96,7 @@ class MergedDrop:
         To leading order the size follows the sigmoid of the ray while the direction turns. For a wide spectrum the curve rests at
         ``share``, for a narrow one it goes on to 1 within the drop.
         """
-        moments = np.asarray(times, dtype=float)
-        if not np.isfinite(moments).all():
-            raise ValueError(f"times must be finite, got {times!r}")
+        moments = finite_array("times", times)
         fall = [self._learned(float(expit(2 * moment))) for moment in moments.ravel()]
         return np.reshape(fall, moments.shape) * self.share
 

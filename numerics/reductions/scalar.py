@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from ...theory import notation
 from ...theory.notation import lambda_
 from ...theory.results.separate import durations
-from .._checks import positive_number
+from .._checks import finite_array, index, positive_number
 from ..compilation.equations import compiled
 from ..compilation.expressions import compile_expression
 from ..tasks.regression import RegressionTask, any_task
@@ -85,9 +85,7 @@ class ScalarReduction:
 
         Raises ``ValueError`` for covariances of token, task and query that don't commute: no direction then flows alone.
         """
-        any_task(task)
-        if isinstance(component, bool) or not isinstance(component, (int, np.integer)) or not 0 <= component < task.dimension:
-            raise ValueError(f"component must be an integer from 0 to {task.dimension - 1}, got {component!r}")
+        component = index("component", component, any_task(task).dimension)
         if not task.variations & {"task_covariance", "query_covariance", "context_gain"}:
             return cls(float(task.eigenvalues[component]), float(task.second_moment_eigenvalues[component]))
         # The flow of a direction is A_d v^2 - M_d Q_d v^5: (26) with these in place of lambda and a.
@@ -114,13 +112,13 @@ class ScalarReduction:
     def velocity(self, v: Array) -> Array:
         """dv/dt, equation (26)."""
         flow = compiled("26", (notation.v, lambda_, notation.a), part="short")
-        return flow(np.asarray(v, dtype=float), self.eigenvalue, self.second_moment) / self.tau
+        return flow(finite_array("v", v), self.eigenvalue, self.second_moment) / self.tau
 
     def gap(self, v: Array) -> Array:
         """1 - v/v*, to full relative precision even for a v next to v*."""
-        ratio = Fraction(self.second_moment) / Fraction(self.eigenvalue)
+        v, ratio = finite_array("v", v), Fraction(self.second_moment) / Fraction(self.eigenvalue)
         cubes = np.vectorize(lambda value: float(1 - ratio * Fraction(float(value)) ** 3), otypes=[float])(v)
-        u = np.asarray(v, dtype=float) / self.fixed_point
+        u = v / self.fixed_point
         return cubes / (1 + u + u**2)
 
     def time(self, v: Array, v_0: Array) -> Array:
@@ -142,7 +140,7 @@ class ScalarReduction:
 
     def ratio(self, t: Array, v_0: float) -> tuple[Array, Array]:
         """v(t)/v* and 1 - v(t)/v*, each to full relative precision."""
-        t, v_0 = finite_values("t", t), positive_number("v_0", v_0)
+        t, v_0 = finite_array("t", t), positive_number("v_0", v_0)
         gap_0 = float(self.gap(v_0))
         if gap_0 == 0:
             return np.ones_like(t), np.zeros_like(t)
@@ -181,18 +179,11 @@ class ScalarReduction:
     def loss_drop(self, u: Array) -> Array:
         """The change of the loss by this direction at v = u v*: 0 at u = 0 and the (negative) step of (24) at u = 1."""
         change = compiled("26-loss", (durations.u, lambda_, notation.a))
-        return change(np.asarray(u, dtype=float), self.eigenvalue, self.second_moment)
-
-
-def finite_values(name: str, value: Any) -> np.ndarray:
-    array = np.asarray(value, dtype=float)
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite, got {value!r}")
-    return array
+        return change(finite_array("u", u), self.eigenvalue, self.second_moment)
 
 
 def _positive_array(name: str, value: Any) -> np.ndarray:
-    array = finite_values(name, value)
+    array = finite_array(name, value)
     if not (array > 0).all():
         raise ValueError(f"{name} must be positive: the flow (26) does not cross 0, got {value!r}")
     return array

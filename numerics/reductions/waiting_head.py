@@ -17,7 +17,7 @@ from scipy.optimize.elementwise import find_root
 
 from ...theory.notation import clock, lambda_
 from ...theory.results.separate.waiting import A_d, B_d, k_0, q_0
-from .._checks import finite_array
+from .._checks import between, finite_array, tolerance
 from ..compilation.equations import compiled
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
@@ -41,7 +41,7 @@ class WaitingHead:
     frequencies: Float[np.ndarray, "*n D"]
 
     def __post_init__(self) -> None:
-        lead = np.shape(self.v)
+        lead = finite_array("v", self.v).shape
         k = finite_array("k", self.k, (*lead, "R", "D"))
         object.__setattr__(self, "k", k)
         object.__setattr__(self, "q", finite_array("q", self.q, k.shape))
@@ -127,10 +127,17 @@ class WaitingHead:
         before, leg = self._path
         return np.where(leg.escapes, before + leg.total, np.inf)[()]
 
+    def _times(self, time: Any) -> np.ndarray:
+        """``time`` for each head."""
+        times = finite_array("time", time)
+        if (times < 0).any() or times.shape not in ((), np.shape(self.v)):
+            raise ValueError(f"time must lie between 0 and the escape time, one for all heads or shaped {np.shape(self.v)}, got {time!r}")
+        return np.broadcast_to(times, np.shape(self.v))
+
     def after(self, time: Any) -> "WaitingHead":
         """The head after a time below its escape time, by inverting the quadrature."""
-        time = np.broadcast_to(np.asarray(time, dtype=float), np.shape(self.v))
-        if not (good := (time >= 0) & (time < self.escape_time())).all():
+        time = self._times(time)
+        if not (good := time < self.escape_time()).all():
             least = np.min(self.escape_time()[~good])
             raise ValueError(f"time must lie between 0 and the escape time {least:.6g}, got {time[~good][0]!r}")
         moves = (self.sign != 0) & self.frequencies.any(-1) & (time > 0)
@@ -150,9 +157,9 @@ class WaitingHead:
 
         Raises ``ValueError`` if the head never escapes, or if \\|v\\| is never below ``size`` on the way.
         """
-        before, leg = self._path
-        if not leg.escapes:
-            raise ValueError("head must escape, got one that does not")
+        size, (before, leg) = between("size", size, 0, 1e100), self._path
+        if np.ndim(self.v) or not leg.escapes:
+            raise ValueError(f"head must be one that escapes, got {self}")
         anchor, rate = leg.head, float(leg.rate)
         farthest = 0.0
         while anchor.energy(leg.sign * farthest) < size**2:
@@ -164,8 +171,9 @@ class WaitingHead:
 
     def flow(self, time: Any, *, rtol: float = 1e-10) -> "WaitingHead":
         """The head after a time below its escape time, by integrating its cubic flow (61), (69)."""
+        time, rtol = self._times(time), tolerance("rtol", rtol)
         if np.ndim(self.v):
-            ends = [self[i].flow(np.broadcast_to(time, self.v.shape)[i], rtol=rtol) for i in np.ndindex(self.v.shape)]
+            ends = [self[i].flow(time[i], rtol=rtol) for i in np.ndindex(self.v.shape)]
             return replace(self, **{n: np.reshape([getattr(end, n) for end in ends], getattr(self, n).shape) for n in MOVING})
         R, D = self.k.shape
         squares, size = self.frequencies**2, self.size

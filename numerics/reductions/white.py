@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from ...theory import notation
 from ...theory.notation import D, N, lambda_
-from .._checks import positive_integer, positive_number
+from .._checks import between, finite_array, positive_integer, positive_number
 from ..compilation.equations import compiled
-from .scalar import Array, finite_values
+from .scalar import Array
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class WhiteReduction:
 
     def sigma(self, t: Array, s_0: float) -> Array:
         r"""Equation (15) at times t from :math:`s_0 = w_2^\top w_2` at time 0."""
-        t, s_0 = finite_values("t", t), positive_number("s_0", s_0)
+        t, s_0 = finite_array("t", t), positive_number("s_0", s_0)
         sigma = compiled("15", (notation.t, notation.s_0, lambda_, D, N, notation.tau), part="scaled")
         return sigma(t, s_0, self.eigenvalue, self.dimension, self.context_length, self.tau)
 
@@ -47,16 +47,15 @@ class WhiteReduction:
 
     def balanced(self, t: Array, s_0: float, p_0: float) -> tuple[Array, Array]:
         """s(t) and the cosine p(t) between vec(B) and vec(I), from any balanced start with -1 < p_0 < 1."""
-        t, s_0 = finite_values("t", t), positive_number("s_0", s_0)
-        if not -1 < p_0 < 1:
-            raise ValueError(f"p_0 must lie strictly between -1 and 1, got {p_0!r}")
+        t, s_0, p_0 = finite_array("t", t), positive_number("s_0", s_0), between("p_0", p_0, -1, 1)
         letters = (notation.t, notation.s_0, notation.p_0, notation.gamma, notation.alpha, notation.tau)
-        return compiled("T6-white", letters, part=("s in time", "p in time"))(t, s_0, float(p_0), *self.moments, self.tau)
+        return compiled("T6-white", letters, part=("s in time", "p in time"))(t, s_0, p_0, *self.moments, self.tau)
 
     def time_to(self, fraction: float, s_0: float) -> float:
-        """The exact time at which sigma is ``fraction`` of its final value; (49) is its leading logarithm."""
-        if not 0 < fraction < 1:
-            raise ValueError(f"fraction must lie strictly between 0 and 1, got {fraction!r}")
+        """The exact time at which sigma is ``fraction`` of its final value, from an s_0 below it; (49) is its leading logarithm."""
+        fraction, s_0, (gamma, alpha) = between("fraction", fraction, 0, 1), positive_number("s_0", s_0), self.moments
+        if s_0 >= gamma / alpha:
+            raise ValueError(f"s_0 must be below its final value {gamma / alpha:.6g}, got {s_0!r}")
         letters = (notation.rho, notation.s_0, notation.gamma, notation.alpha, notation.tau)
         time = compiled("49-exact", letters, part="fraction")
-        return float(time(float(fraction), positive_number("s_0", s_0), *self.moments, self.tau))
+        return float(time(fraction, s_0, gamma, alpha, self.tau))

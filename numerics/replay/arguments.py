@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Self, get_args
 
-from .._checks import nonnegative_number, positive_number
+from .._checks import nonnegative_number, one_of, positive_number
 
 Model = Literal["attnM", "attnS", "mlp"]
 NEEDED = ("model", "in_dim", "head_num", "seq_len", "lr")  # a recording that lacks one of these is of something else
@@ -47,8 +47,7 @@ class Arguments:
             if one.name in LEAST and (isinstance(value, bool) or not isinstance(value, int) or value < LEAST[one.name]):
                 raise ValueError(f"{one.name} must be an integer of at least {LEAST[one.name]}, got {value!r}")
         positive_number("lr", self.lr), nonnegative_number("init", self.init), nonnegative_number("icl", self.icl)
-        if self.model not in get_args(Model):
-            raise ValueError(f"model must be one of {', '.join(get_args(Model))}, got {self.model!r}")
+        one_of("model", self.model, get_args(Model))
         for name, fits, needs in (
             ("icl", self.icl <= 1, "a share between 0 and 1"),
             ("seed", self.seed < 2**32, "an integer below 2^32"),

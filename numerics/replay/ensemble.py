@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 
-from .._checks import finite_array, positive_integer, positive_number
+from .._checks import finite_array, instance, positive_integer, positive_number
 from ..dynamics.results import Result, Variable
 from ..tasks.sample_moments import SampleMoments
 
@@ -49,15 +49,18 @@ class Ensemble(Result):
         }
 
     def __init__(self, moments: Sequence[SampleMoments]) -> None:
-        if not moments or any(m.index.ndim != 3 or m.index.shape != moments[0].index.shape for m in moments):
+        each, kind = instance("moments", moments, Sequence, "a list of SampleMoments"), "SampleMoments of each training set"
+        shapes = {instance("moments", one, SampleMoments, kind).index.shape for one in each}
+        if len(shapes) != 1 or len(*shapes) != 3:
             raise ValueError("moments must be one or more moments of the unreduced feature, all of the same dimension")
         object.__setattr__(self, "moments", tuple(moments))
 
     def losses(self, maps: Float[np.ndarray, "T S J n nD"], moments: Sequence[SampleMoments] | None = None) -> Float[np.ndarray, "T S J"]:
         """The mean squared error on ``moments`` (default: the training sets) at recorded effective maps."""
-        b = self._fold(maps) * self._once
+        own, (n, _, D) = self.moments if moments is None else Ensemble(moments).moments, self.moments[0].index.shape
+        b = self._fold(finite_array("maps", maps, ("T", len(own), "J", n, n * D))) * self._once
         out = np.empty(b.shape[:-1])
-        for s, m in enumerate(self.moments if moments is None else moments):
+        for s, m in enumerate(own):
             out[:, s] = m.constant + ((b[:, s] @ m.quadratic - 2 * m.linear) * b[:, s]).sum(-1)
         return out
 
@@ -77,13 +80,11 @@ class Ensemble(Result):
         the moments, and ``FloatingPointError`` when a run overflows.
         """
         arrays, steps = self._checked(weights), positive_integer("steps", steps)
-        if np.ndim(learning_rate) == 0:
+        if not isinstance(learning_rate, Sequence | np.ndarray):
             rate = 2 * positive_number("learning_rate", learning_rate)
         else:
-            runs = finite_array("learning_rate", learning_rate, arrays[0].shape[:2])
-            if not (runs > 0).all():
-                raise ValueError(f"learning_rate must be positive, got {learning_rate!r}")
-            rate = np.concatenate([np.repeat(2 * runs.ravel(), a[0, 0].size) for a in arrays])
+            runs = finite_array("learning_rate", learning_rate, arrays[0].shape[:2]).ravel()
+            rate = np.concatenate([np.repeat([2 * positive_number("learning_rate", one) for one in runs], a[0, 0].size) for a in arrays])
         return self._descend(arrays, rate, steps, float32_runs, positive_integer("block", block))
 
     def _descend(
@@ -193,7 +194,7 @@ class Ensemble(Result):
         size = np.maximum(1.0, _norm(weights))
         quotient = np.zeros(size.shape)
         ahead, behind = (tuple(map(np.empty_like, weights)) for _ in range(2))
-        for _ in range(iterations):
+        for _ in range(positive_integer("iterations", iterations)):
             direction = _scaled(direction, 1 / np.maximum(_norm(direction), np.finfo(float).tiny))
             nudge = _scaled(direction, 1e-5 * size)
             self._velocity(tuple(a + d for a, d in zip(weights, nudge, strict=True)), ahead)
@@ -207,19 +208,15 @@ class Ensemble(Result):
     def _checked(self, weights: Weights) -> Weights:
         """``weights`` as float64, of shapes that agree."""
         n, _, D = self.moments[0].index.shape
-        arrays = tuple(np.asarray(array, dtype=np.float64) for array in weights)
-        if len(arrays) not in (2, 3):
-            raise ValueError(f"weights must be (value, key_query) or (value, key, query), got {len(arrays)} arrays")
-        lead = (len(self.moments), *arrays[0].shape[1:3])
-        if len(arrays) == 2:
+        if not isinstance(weights, Sequence) or len(weights) not in (2, 3):
+            raise ValueError(f"weights must be (value, key_query) or (value, key, query), got {weights!r}")
+        lead = (len(self.moments), *np.shape(weights[0])[1:3])
+        if len(weights) == 2:
             wanted = {"value": (*lead, n), "key_query": (*lead, n, D)}
         else:
-            R = arrays[1].shape[3:4]
+            R = np.shape(weights[1])[3:4]
             wanted = {"value": (*lead, n), "key": (*lead, *R, n), "query": (*lead, *R, D)}
-        for array, (name, shape) in zip(arrays, wanted.items(), strict=True):
-            if array.shape != shape:
-                raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
-        return arrays
+        return tuple(finite_array(name, array, wanted[name]) for name, array in zip(wanted, weights, strict=True))
 
 
 def _flat_copy(arrays: Weights) -> tuple[np.ndarray, Weights]:

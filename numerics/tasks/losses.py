@@ -64,7 +64,7 @@ class QuadraticLoss:
     def __post_init__(self) -> None:
         if not callable(self.C):
             raise TypeError(f"C must be an operator, B -> C[B]: Dense(matrix) makes one of a matrix; got {self.C!r}")
-        object.__setattr__(self, "A", finite_array("A", self.A, np.shape(self.A)))
+        object.__setattr__(self, "A", finite_array("A", self.A))
         object.__setattr__(self, "c", float(finite_array("c", self.c, ())))
 
     @classmethod
@@ -77,7 +77,7 @@ class QuadraticLoss:
     @classmethod
     def from_moments(cls, second: np.ndarray, cross: np.ndarray, square: float) -> "QuadraticLoss":
         """The loss with E(phi y) = ``cross`` (the shape of B), E(vec phi vec phi') = ``second`` and E(y^2) = ``square``."""
-        A = finite_array("cross", cross, np.shape(cross))
+        A = finite_array("cross", cross)
         return cls(A=A, C=Dense(symmetric_array("second", second, A.size)), c=float(finite_array("square", square, ())))
 
     @cached_property
@@ -99,7 +99,7 @@ class QuadraticLoss:
 
     def values(self, maps: Float[np.ndarray, "*n_shape"]) -> Float[np.ndarray, " *n"]:
         """The losses at maps along the first axes, as ``value`` gives them one by one."""
-        axes = tuple(range(-self.A.ndim, 0))
+        maps, axes = self._fitting(maps, "maps", lead=True), tuple(range(-self.A.ndim, 0))
         values = self.c + np.sum(maps * (self.C.many(maps) - 2.0 * self.A), axis=axes)
         if np.isnan(values).any():
             return np.reshape([self.value(B) for B in maps.reshape(-1, *self.A.shape)], np.shape(values))
@@ -113,8 +113,8 @@ class QuadraticLoss:
         r"""G = A - C[B] = -1/2 dL/dB, which drives the flow (10): :math:`G = \Lambda^2 - M B \Lambda` for the population."""
         return self.A - self.C(self._fitting(B))
 
-    def _fitting(self, B: Any) -> np.ndarray:
-        array = B if isinstance(B, np.ndarray) else finite_array("B", B, np.shape(B))
-        if array.shape != self.A.shape:
-            raise ValueError(f"B must have shape {self.A.shape}, got shape {array.shape}")
+    def _fitting(self, B: Any, name: str = "B", *, lead: bool = False) -> np.ndarray:
+        array = B if isinstance(B, np.ndarray) and B.dtype.kind == "f" else finite_array(name, B)
+        if array.shape[array.ndim - self.A.ndim if lead else 0 :] != self.A.shape:
+            raise ValueError(f"{name} must have shape {self.A.shape}{' along the last axes' * lead}, got shape {array.shape}")
         return array

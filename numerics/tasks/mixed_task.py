@@ -20,7 +20,7 @@ from jaxtyping import Float
 from ...theory.notation import Lambda, N, w
 from ...theory.results.in_weight.features import cross_moments, feature_moments, target_square
 from ...theory.results.in_weight.population_loss import w_0
-from .._checks import finite_array, generator, positive_integer
+from .._checks import finite_array, generator, one_of, positive_integer
 from ..compilation.tensors import multilinear_tensor
 from .losses import Dense, QuadraticLoss
 from .regression import RegressionTask, paper_task
@@ -88,10 +88,7 @@ class MixedTask:
         In "training" a share ``random_portion`` of all sequences, rounded, has random task vectors; the others draw theirs
         from the list with equal probability. The other kinds are those of the test losses.
         """
-        if kind not in KINDS:
-            raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
-        count = positive_integer("count", count)
-        return self._sequences(count, generator("rng", rng), kind)
+        return self._sequences(positive_integer("count", count), generator("rng", rng), one_of("kind", kind, KINDS))
 
     def _sequences(self, count: int, rng: np.random.Generator, kind: Kind) -> Iterator[Batch]:
         D = self.task.dimension

@@ -10,6 +10,7 @@ eigenvector e_d, :math:`b_d = \lambda_d/a_d` and :math:`s_d^2 = \lambda_d^3/a_d`
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 from jaxtyping import Float
@@ -72,23 +73,25 @@ class Modes:
 
         Raises ``ValueError`` unless ``directions`` are different integers from 0 to D - 1.
         """
-        chosen = directions if isinstance(directions, slice) else self._indices(directions)
+        chosen = directions if isinstance(directions, slice) else self.indices(directions)
         return (self.keys[:, chosen] * self.levels[chosen]) @ self.queries[:, chosen].T
 
-    def _indices(self, directions: object) -> list[int]:
+    def indices(self, directions: object) -> list[int]:
+        """``directions`` as different integers from 0 to D - 1, or ``ValueError``."""
         D = len(self.levels)
-        listed = list(directions) if isinstance(directions, Iterable) and not isinstance(directions, str) else None
-        whole = listed is not None and all(isinstance(d, int | np.integer) and not isinstance(d, bool) and 0 <= d < D for d in listed)
-        if listed is None or not whole or len(set(listed)) < len(listed):
+        listed = list(directions) if isinstance(directions, Iterable) and not isinstance(directions, str) else [None]
+        if not all(isinstance(d, Integral) and not isinstance(d, bool) and 0 <= d < D for d in listed) or len({*listed}) < len(listed):
             raise ValueError(f"directions must be different integers from 0 to {D - 1}, got {directions!r}")
-        return [int(d) for d in listed]
+        return list(map(int, listed))
 
     def coordinates(self, B: Float[np.ndarray, "*n D D"]) -> Float[np.ndarray, "*n D D"]:
         """B in the modes, in units of their levels (of the largest, if a level is 0): for B_S the diagonal matrix with 1 on S.
 
         Raises ``ValueError`` unless B is D x D.
         """
-        B = finite_array("B", B, (*np.shape(B)[:-2], *self.keys.shape))
+        B = finite_array("B", B)
+        if B.shape[-2:] != self.keys.shape:
+            raise ValueError(f"B must have shape {self.keys.shape}, got shape {B.shape}")
         units = np.where(self.levels > 0, self.levels, self.levels.max())
         return np.linalg.solve(self.keys, B) @ np.linalg.inv(self.queries).T / units
 

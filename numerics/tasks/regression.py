@@ -20,6 +20,7 @@ from ...theory.results.task.population import WHITE, Sigma_w, Task, fourth
 from ...theory.results.variations.token_laws import elliptical_of
 from .._checks import (
     finite_array,
+    instance,
     nonnegative_number,
     positive_integer,
     positive_number,
@@ -299,9 +300,7 @@ def _task_vectors(given: object, number: object, seed: object, covariance: np.nd
 
 def any_task(task: object) -> RegressionTask:
     """``task`` itself. Raises ``TypeError`` unless it is a RegressionTask."""
-    if not isinstance(task, RegressionTask):
-        raise TypeError(f"task must be a RegressionTask, got {task!r}")
-    return task
+    return instance("task", task, RegressionTask)
 
 
 def paper_task(task: object, *, allow: Collection[str] = ()) -> RegressionTask:
@@ -317,7 +316,7 @@ def _lengths(fixed: object, law: object) -> Mapping[int, float]:
         return {positive_integer("context_length", fixed): 1.0}
     if fixed is not None:
         raise ValueError("exactly one of context_length and context_lengths must be given, got both")
-    if not isinstance(law, Iterable):
+    if not isinstance(law, Iterable) or isinstance(law, str | bytes):
         raise TypeError(f"context_lengths must be several lengths, or {{length: probability}}, got {law!r}")
     listed = list(law)
     if not listed:

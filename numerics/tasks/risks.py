@@ -13,7 +13,7 @@ import numpy as np
 from ...theory.notation import D, N, T, lambda_, sigma
 from ...theory.results.estimators.optimality import c, nu
 from ...theory.results.estimators.short_context import lambda_N
-from .._checks import generator, nonnegative_number, positive_integer, positive_number
+from .._checks import finite_array, generator, instance, nonnegative_number, positive_integer, positive_number
 from ..compilation.equations import compiled
 from .regression import RegressionTask, paper_task
 
@@ -90,7 +90,7 @@ def crossover_length(dimension: int, noise: float) -> float:
 
 def risk_limits(ratio: object, noise: float) -> dict[str, np.ndarray]:
     """The risks of (V9-limit) in units of tr(Lambda), at N = ratio D; least squares is NaN for ratio <= 1."""
-    ratios, noise = np.asarray(ratio, dtype=np.float64), positive_number("noise", noise)
+    ratios, noise = finite_array("ratio", ratio), positive_number("noise", noise)
     if not (ratios > 0).all():
         raise ValueError(f"ratio must be positive, got {ratio!r}")
     limits = {name: compiled("V9-limit", (c, nu), part=name) for name in ("Bayes", "linear", "least squares")}
@@ -105,12 +105,18 @@ def sampled_risks(
     """The risks of several predictors, measured on the same ``count`` sampled sequences.
 
     ``linear`` is linear attention at its global minimum, ``least squares`` the least-norm solution, ``Bayes`` ridge with the penalty
-    sigma^2/N (least squares without noise); ``penalties`` adds ridge with other penalties, by name.
+    sigma^2/N (least squares without noise); ``penalties`` adds ridge with other penalties, by other names.
     """
     count, rng, task = positive_integer("count", count), generator("rng", rng), _checked(task)
+    if count < 2:
+        raise ValueError(f"count must be at least 2, for a standard error, got {count}")
     moments = task.loss_moments
     best = np.linalg.solve(moments.M, moments.A) @ np.linalg.inv(moments.Q)  # where the force A - M B Q is zero
-    ridges = {"Bayes": task.noise_variance / task.context_length, **(penalties or {})}
+    given = instance("penalties", {} if penalties is None else penalties, Mapping, "a mapping {name: penalty}")
+    others = {name: nonnegative_number(f"penalties[{name!r}]", penalty) for name, penalty in given.items()}
+    if taken := {"linear", "least squares", "Bayes"} & others.keys():
+        raise ValueError(f"penalties must have names other than {', '.join(map(repr, taken))}, got {penalties!r}")
+    ridges = {"Bayes": task.noise_variance / task.context_length, **others}
     errors: dict[str, list[np.ndarray]] = {name: [] for name in ("linear", "least squares", *ridges)}
     root = task.eigenvectors * np.sqrt(task.eigenvalues)
     for start in range(0, count, BATCH):
@@ -123,11 +129,8 @@ def sampled_risks(
         second = np.einsum("pnd,pne->pde", X, X) / task.context_length
         estimates = {"linear": beta @ best, "least squares": np.einsum("pdn,pn->pd", np.linalg.pinv(X), y)}
         for name, penalty in ridges.items():
-            if penalty == 0:
-                estimates[name] = estimates["least squares"]
-                continue
-            shifted = second + nonnegative_number(name, penalty) * np.eye(task.dimension)
-            estimates[name] = np.linalg.solve(shifted, beta[..., None])[..., 0]
+            shifted = second + penalty * np.eye(task.dimension)
+            estimates[name] = np.linalg.solve(shifted, beta[..., None])[..., 0] if penalty else estimates["least squares"]
         for name, estimate in estimates.items():
             errors[name].append(np.einsum("pd,pd->p", w - estimate, x_q) ** 2)
     gathered = {name: np.concatenate(parts) for name, parts in errors.items()}

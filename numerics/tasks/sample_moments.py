@@ -15,14 +15,14 @@ With ``context="mean"`` the Gram matrix is divided by N as in the paper (29), wi
 paper's official code.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from .._checks import generator, positive_integer, positive_number, symmetric_root
+from .._checks import finite_array, generator, instance, one_of, positive_integer, positive_number, symmetric_root
 from .losses import QuadraticLoss
 from .regression import RegressionTask, any_task
 
@@ -55,11 +55,10 @@ class SampleMoments:
         Raises ``ValueError`` without any sequence, for a batch that is not finite or differs in shape from the first, for a
         query token whose label is not 0, and for an unknown ``context``.
         """
-        if context not in ("mean", "sum"):
-            raise ValueError(f"context must be 'mean' or 'sum', got {context!r}")
+        one_of("context", context, ("mean", "sum"))
         shape: tuple[int, ...] | None = None
         count, constant, linear, quadratic = 0, 0.0, np.zeros(0), np.zeros((0, 0))
-        for batch in batches:
+        for batch in instance("batches", batches, Iterable, "pairs (tokens, target)"):
             tokens, target = _checked(batch, shape)
             if shape is None:
                 shape = tokens.shape[1:]
@@ -88,7 +87,7 @@ class SampleMoments:
 
     def union(self, other: "SampleMoments") -> "SampleMoments":
         """Moments of both samples taken together."""
-        if not np.array_equal(self.index, other.index):
+        if not np.array_equal(self.index, instance("other", other, SampleMoments, "SampleMoments").index):
             raise ValueError(f"other must have features of shape {self.index.shape}, got {other.index.shape}")
         n = self.count + other.count
         a, b = self.count / n, other.count / n
@@ -106,7 +105,7 @@ class SampleMoments:
 
     def fold(self, B: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, " F"]:
         """The weight of each feature: the sum of the entries of B that multiply it."""
-        return np.bincount(self.index.ravel(), weights=np.ravel(B), minlength=len(self.linear))
+        return np.bincount(self.index.ravel(), weights=finite_array("B", B, self.index.shape).ravel(), minlength=len(self.linear))
 
     def value(self, B: Float[np.ndarray, "*shape"]) -> float:
         r"""The mean squared error of :math:`\hat y = \langle B, \phi\rangle` on the sample."""
@@ -129,7 +128,7 @@ class SampleMoments:
         count, found = positive_number("count", count), self.loss()
         if count < self.count:
             raise ValueError(f"count must be at least that of the sample, {self.count}, got {count:g}")
-        if np.shape(population.A) != found.A.shape:
+        if instance("population", population, QuadraticLoss).A.shape != found.A.shape:
             raise ValueError(f"population must be of maps of shape {found.A.shape}, got {population.A.shape}")
         part = np.sqrt(self.count / count)
         return QuadraticLoss.from_moments(
@@ -204,15 +203,12 @@ def _features(tokens: Float[np.ndarray, "P L m"], context: Context) -> Float[np.
 
 
 def _checked(batch: Batch, shape: tuple[int, ...] | None) -> Batch:
-    tokens, target = (np.asarray(part, dtype=np.float64) for part in batch)
-    if tokens.ndim != 3 or tokens.shape[1] < 2 or tokens.shape[2] < 2:
+    if not isinstance(batch, Sequence) or len(batch) != 2:
+        raise ValueError(f"batches must hold pairs (tokens, target), got {batch!r}")
+    tokens = finite_array("tokens", batch[0], ("P", *(shape or ("N+1", "D+1"))))
+    target = finite_array("target", batch[1], tokens.shape[:1])
+    if min(tokens.shape[1:]) < 2:
         raise ValueError(f"tokens must have shape (P, N+1, D+1) with N, D >= 1, got {tokens.shape}")
-    if shape is not None and tokens.shape[1:] != shape:
-        raise ValueError(f"tokens must have shape (P, {shape[0]}, {shape[1]}) as in the first batch, got {tokens.shape}")
-    if target.shape != tokens.shape[:1]:
-        raise ValueError(f"target must have shape ({len(tokens)},), got {target.shape}")
-    if not (np.isfinite(tokens).all() and np.isfinite(target).all()):
-        raise ValueError("tokens and target must be finite, got nan or inf")
     if tokens[:, -1, -1].any():
         raise ValueError(f"tokens must have label 0 in the last row, the query, got {tokens[:, -1, -1]!r}")
     return tokens, target

@@ -63,7 +63,7 @@ class SphereTokens(EllipticalTokens):
     """z uniform on the sphere of radius sqrt(D): kappa = D/(D + 2)."""
 
     def kappa(self, dimension: int) -> float:
-        return float(compiled("V5-elliptical", (D,), part="sphere")(dimension))
+        return float(compiled("V5-elliptical", (D,), part="sphere")(positive_integer("dimension", dimension)))
 
     def white(self, normal: Normal, shape: tuple[int, ...]) -> Any:
         g = normal(shape)

@@ -1,10 +1,43 @@
 """What numbers have to be, at the door of the public functions: a clear error that names the argument, never one from inside."""
 
+import warnings
+
 import numpy as np
 import pytest
-from iclflow.numerics import MergedWeights, QuadraticLoss, RegressionTask, SeparateWeights, gradient_descent, gradient_flow
-from iclflow.numerics.dynamics.momentum import heavy_ball
-from iclflow.numerics.reductions.curve import predict_curve
+from iclflow.numerics import (
+    ConvolutionalNetwork,
+    Ensemble,
+    FiveWeights,
+    FullMergedWeights,
+    FullSeparateWeights,
+    MergedDrop,
+    MergedWeights,
+    MixedTask,
+    QuadraticLoss,
+    RegressionTask,
+    SampleMoments,
+    ScalarReduction,
+    SeparateWeights,
+    TwoLayerNetwork,
+    WaitingHead,
+    WhiteReduction,
+    balanced_curve,
+    find_plateaus,
+    fixed_points,
+    gradient_descent,
+    gradient_flow,
+    heavy_ball,
+    heavy_ball_flow,
+    largest_stable_step,
+    modified_flow,
+    noisy_drop,
+    predict_curve,
+    risk_limits,
+    sampled_risks,
+    separate_fixed_point,
+    spread_of_drops,
+)
+from iclflow.numerics.reductions.drop_delays import later_separate_drop
 
 TASK = RegressionTask(eigenvalues=[0.4, 0.3], context_length=5)
 LOSS = QuadraticLoss.population(TASK)
@@ -34,6 +67,119 @@ RNG = np.random.default_rng(0)
     ],
 )
 def test_numbers_that_no_run_can_take(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+SAMPLE = SampleMoments.sampled(TASK, 20, RNG)
+SCALAR, WHITE, DROP = ScalarReduction.of(TASK, 0), WhiteReduction(2, 5), MergedDrop.of(TASK)
+FIVE = FiveWeights(MixedTask(RegressionTask(eigenvalues=[0.3, 0.3], context_length=5), 0.5, np.ones((1, 2))))
+HEAD = WaitingHead(0.1, np.full((1, 2), 0.1), np.full((1, 2), 0.1), np.array([0.4, 0.3]))
+RUN, BALANCED = gradient_flow(LOSS, WEIGHTS, t_end=10.0), balanced_curve(TASK, np.eye(2) / 100, t_end=10.0)
+PREDICTED = predict_curve(TASK, WEIGHTS)
+RAGGED = [[1, 2], [3]]
+
+
+@pytest.mark.parametrize("given", ["x", None, RAGGED, 1j, [True], object(), np.nan, HUGE])
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("A", lambda x: QuadraticLoss(A=x, C=lambda B: B, c=1)),
+        ("cross", lambda x: QuadraticLoss.from_moments(np.eye(4), x, 1.0)),
+        ("B", LOSS.force),
+        ("maps", LOSS.values),
+        ("B", SAMPLE.value),
+        ("B", TASK.modes.coordinates),
+        ("tokens", lambda x: SampleMoments.from_arrays(x, np.ones(2), context="mean")),
+        ("t", RUN.effective_map_at),
+        ("level", lambda x: RUN.first_time(np.trace, x)),
+        ("times", BALANCED.loss),
+        ("times", PREDICTED.loss),
+        ("times", DROP.learned),
+        ("states", FIVE.losses),
+        ("v", SCALAR.velocity),
+        ("v", SCALAR.gap),
+        ("u", SCALAR.loss_drop),
+        ("t", lambda x: SCALAR.value(x, 0.1)),
+        ("v_0", SCALAR.escape_time),
+        ("t", lambda x: WHITE.loss(x, 0.1)),
+        ("p_0", lambda x: WHITE.balanced(1.0, 0.1, x)),
+        ("fraction", lambda x: WHITE.time_to(x, 0.1)),
+        ("time", HEAD.after),
+        ("time", HEAD.flow),
+        ("size", HEAD.before_escape),
+        ("ratio", lambda x: risk_limits(x, 0.1)),
+        ("rtol", lambda x: balanced_curve(TASK, np.eye(2), t_end=1.0, rtol=x)),
+        ("rtol", lambda x: heavy_ball_flow(LOSS, WEIGHTS, learning_rate=0.1, momentum=0.5, t_end=1.0, rtol=x)),
+        ("rtol", lambda x: modified_flow(LOSS, WEIGHTS, learning_rate=0.1, t_end=1.0, rtol=x)),
+        ("direction", lambda x: noisy_drop(TASK, x, start=0.1, level=0.3, batch_size=16, learning_rate=0.1)),
+        ("directions", lambda x: separate_fixed_point(TASK, x, heads=2)),
+        ("share", lambda x: spread_of_drops(TASK, WEIGHTS, batch_size=8, learning_rate=0.1, t_end=9.0, share=x)),
+        ("min_drop", lambda x: find_plateaus(RUN, min_drop=x)),
+        ("contrast", lambda x: find_plateaus(RUN, contrast=x)),
+    ],
+)
+def test_what_is_no_number_is_named(name, call, given):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=rf"^{name} must "):
+            call(given)
+
+
+@pytest.mark.parametrize("given", [None, 3, "x", {}, np.eye(2), object()])
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("reduced", FullMergedWeights.embed),
+        ("reduced", FullSeparateWeights.embed),
+        ("weights", TwoLayerNetwork.from_attention),
+        ("weights", ConvolutionalNetwork.from_attention),
+        ("weights", FIVE.start),
+        ("weights", lambda x: predict_curve(TASK, x)),
+        ("weights", lambda x: gradient_flow([LOSS], x, t_end=1.0)),
+        ("loss", WEIGHTS.hessian),
+        ("loss", lambda x: gradient_flow(x, [WEIGHTS], t_end=1.0)),
+        ("problem", FiveWeights),
+        ("other", SAMPLE.union),
+        ("population", lambda x: SAMPLE.resized(x, 100)),
+        ("moments", lambda x: Ensemble([x])),
+        ("model", lambda x: fixed_points(x, TASK)),
+        ("point", largest_stable_step),
+        ("kind", lambda x: FIVE.problem.sequences(3, RNG, kind=x)),
+        ("context", lambda x: SampleMoments.sampled(TASK, 3, RNG, context=x)),
+        ("route", lambda x: predict_curve(TASK, WEIGHTS, route=x)),
+        ("method", lambda x: gradient_flow(LOSS, WEIGHTS, t_end=1.0, method=x if x is not None else "None")),
+        ("what", RUN.plot),
+        ("batches", lambda x: SampleMoments.from_batches([x], context="mean")),
+        ("vector", WEIGHTS.split),
+    ],
+)
+def test_what_is_of_another_kind_is_named(name, call, given):
+    with pytest.raises((TypeError, ValueError), match=rf"^{name} must "):
+        call(given)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: WHITE.time_to(0.5, 7.0), r"s_0 must be below its final value 0\.883883, got 7"),
+        (lambda: later_separate_drop(0.3, 0.1, 2.0, learning_rate=0.1), "start must be below where the weights rest, 1.44225, got 2"),
+        (lambda: HEAD.flow(-1.0), "time must lie between 0"),
+        (lambda: HEAD.after([1.0, 2.0]), "time must lie .* one for all heads or shaped"),
+        (lambda: FIVE.states([2.0, 1.0], np.ones(5)), "times must increase"),
+        (lambda: FIVE.states([0.0], np.ones(5)), "times must increase"),
+        (lambda: sampled_risks(TASK, count=1, rng=RNG), "count must be at least 2, for a standard error, got 1"),
+        (lambda: sampled_risks(TASK, count=9, rng=RNG, penalties={"linear": 1.0}), "penalties must have names other than 'linear'"),
+        (lambda: sampled_risks(TASK, count=9, rng=RNG, penalties={"a": -1.0}), r"penalties\['a'\] must be a finite number of at least 0"),
+        (lambda: Ensemble([SAMPLE]).losses(np.zeros((1, 1, 1, 2, 2))), "maps must have shape"),
+        (lambda: separate_fixed_point(TASK, [0.7], heads=2), r"directions must be different integers from 0 to 1, got \[0\.7\]"),
+        (lambda: separate_fixed_point(TASK, [True], heads=2), "directions must be different integers"),
+        (lambda: RUN.plot(""), "what must be one of"),
+        (lambda: QuadraticLoss.population(TASK).values(np.zeros((3, 2))), r"maps must have shape \(2, 2\) along the last axes, got shape"),
+    ],
+)
+def test_values_that_were_taken_for_others(call, words):
+    """Each once gave a wrong number, nan, or an error from inside."""
     with pytest.raises(ValueError, match=words):
         call()
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from ...numerics import QuadraticLoss, RegressionTask
-from ...numerics._checks import nonnegative_number, positive_integer, positive_number
+from ...numerics._checks import nonnegative_number, one_of, positive_integer, positive_number
 from ...numerics.dynamics.momentum import check_momentum
 from ...numerics.dynamics.results import Result, Variable, time_variable
 from . import OPTIMIZERS
@@ -177,9 +177,7 @@ def train(
     """
     steps, record_every = positive_integer("steps", steps), positive_integer("record_every", record_every)
     learning_rate, weight_decay = positive_number("learning_rate", learning_rate), nonnegative_number("weight_decay", weight_decay)
-    momentum = check_momentum(momentum)
-    if optimizer not in OPTIMIZERS:
-        raise ValueError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, got {optimizer!r}")
+    momentum, optimizer = check_momentum(momentum), one_of("optimizer", optimizer, OPTIMIZERS)
     if momentum and optimizer != "sgd":
         raise ValueError(f"momentum must be 0 with the optimizer {optimizer}, got {momentum!r}")
     advance = 2 * learning_rate / (1 - momentum) if optimizer == "sgd" else learning_rate

@@ -171,7 +171,7 @@ def test_bad_text_files_name_file_and_line(text: str, message: str, tmp_path: Pa
         ([0, 1], [2, 1], {}, "at least 3"),
         ([0, 1, 2], [2, 1], {}, "equal lengths"),
         ([0, 1, 2], [2, np.nan, 1], {}, "loss must be finite"),
-        ([0, 1, 2], [3, 2, 1], {"contrast": 1.0}, "contrast must be"),
+        ([0, 1, 2], [3, 2, 1], {"contrast": 1.0}, "contrast must"),
         ([0, 1, 2], [3, 2, 1], {"min_drop": 0.0}, "min_drop must"),
     ],
 )

@@ -111,7 +111,7 @@ def test_bad_input_is_refused_with_its_name() -> None:
         ensemble.descend((good[0], good[1], good[2][..., :2]), 0.1, 10)
     with pytest.raises(ValueError, match="value must have shape"):
         ensemble.descend((good[0][..., :2], good[1], good[2]), 0.1, 10)
-    with pytest.raises(ValueError, match="got 1 arrays"):
+    with pytest.raises(ValueError, match=r"weights must be \(value, key_query\) or \(value, key, query\)"):
         ensemble.descend(good[:1], 0.1, 10)
 
 

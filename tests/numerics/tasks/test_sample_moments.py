@@ -129,7 +129,7 @@ def test_bad_input_is_refused_with_its_name() -> None:
         SampleMoments.from_batches([], context="mean")
     with pytest.raises(ValueError, match="target must have shape"):
         SampleMoments.from_arrays(tokens, target[:5], context="mean")
-    with pytest.raises(ValueError, match="as in the first batch"):
+    with pytest.raises(ValueError, match=r"tokens must have shape \(P, .*\), got shape"):
         SampleMoments.from_batches([(tokens, target), (tokens[:, :4], target)], context="mean")
     with pytest.raises(ValueError, match="finite"):
         SampleMoments.from_arrays(np.where(tokens == tokens[0, 0, 0], np.nan, tokens), target, context="mean")
