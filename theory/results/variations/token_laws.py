@@ -53,7 +53,7 @@ def gaussian_fourth() -> TracePolynomial:
 
 
 def elliptical_fourth() -> TracePolynomial:
-    """The same of an elliptical token: given its scale it is Gaussian of covariance s Lambda, with E(s) = 1 and E(s^2) = kappa."""
+    """The same of an elliptical token, whose length is independent of its direction."""
     return gaussian_fourth() * kappa
 
 
@@ -68,7 +68,7 @@ def elliptical_of(inner) -> Any:
 
 
 def independent_of(inner, k: Any = kurtosis) -> TracePolynomial:
-    """The same for R = Lambda^(1/2) and A = I, with kurtosis k in the eigenbasis of Lambda."""
+    """The same for A = I and a diagonal R'R: eigenvectors of Lambda are the columns of R."""
     if inner != TracePolynomial(Identity(D)):
         raise ValueError(f"independent_of: needs I, got {inner}")
     return gaussian_of(inner) + (k - 3) * TracePolynomial(Lambda**2)
@@ -116,7 +116,7 @@ def _student() -> Expr:
 ELLIPTICAL = Task(token_law=elliptical_of)
 
 
-@register("V5-elliptical", "Elliptical tokens: everything survives, with one number")
+@register("V5-elliptical", "Elliptical tokens: the fixed points survive, with one number")
 @states("fourth", lambda: kappa * (2 * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) * Lambda))
 @states("a", lambda: lambda_**2 * (1 + (2 * kappa - 1 + kappa * T / lambda_) / N))
 @states("sphere", lambda: D / (D + 2))
@@ -132,7 +132,7 @@ ELLIPTICAL = Task(token_law=elliptical_of)
     ROOT,
     EIGENVECTOR,
     pair(ELLIPTICAL),
-    r"Sphere: $\rho^{2} = D$; student: $\nu > 4$ degrees of freedom",
+    r"Sphere: $\rho^{2} = D$; student: $\nu > 4$ degrees of freedom; length: $\kappa > 1/3$, so not the sphere in $D = 1$",
 )
 def elliptical() -> Lines:
     """Average the Gaussian fourth moment over the length of the token."""
@@ -220,7 +220,7 @@ def _orthogonal_columns(point) -> None:
     MIXING,
     EIGENVECTOR,
     "Fourth: $D = 2$",
-    r"a and Rademacher ($k = 1$): $\boldsymbol{R} = \boldsymbol{\Lambda}^{1/2}$",
+    r"a, gap and Rademacher ($k = 1$): $\boldsymbol{R}^\top\boldsymbol{R}$ is diagonal",
     r"Commutator: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$ and equal kurtoses",
 )
 def independent() -> Lines:
@@ -234,7 +234,7 @@ def independent() -> Lines:
     yield Line(k_j, ":=", h_2**2, "The same for the other")
     yield Line(entries, "=", found, "The fourth moment for two components", part="fourth")
     yield Line(E(e.T * Lambda_hat**2 * e, tokens(independent_of)), "=", a,
-               r"Along an eigenvector, for $\boldsymbol{R} = \boldsymbol{\Lambda}^{1/2}$", part="a")  # fmt: skip
+               r"Along an eigenvector, a column of $\boldsymbol{R}$", part="a")  # fmt: skip
     yield Line(E(e.T * Lambda_hat**2 * e, tokens(partial(independent_of, k=1))), "=", cancel(a.subs(kurtosis, 1)),
                "Signs", part="Rademacher")  # fmt: skip
     yield Line(ratios[0] - ratios[1], "=", cancel(ratios[0] - ratios[1]), "The determinant of (T1c)", part="gap")
