@@ -75,8 +75,8 @@ def sign_conservation() -> Lines:
         yield Line(kept, ":=", new[name], "Let", part=name)
         yield Line(Rate(kept, SPEEDS), "=", 0, "It is conserved")
         yield Line(Rate(old[name], SPEEDS), "=", rates[name], "What gradient flow conserves is not", part=f"old {name}")
-    yield Line(Rate(rates["value"], SPEEDS), "=", second, "The first changes ever faster, for $D>1$", (0, 1), "drift")
-    yield Line(Rate(rates["query"], SPEEDS), "=", 0, "the second at a constant rate", (1, 2))
+    yield Line(Rate(rates["value"], SPEEDS), "=", second, "The rate of the first falls, for $D>1$", (0, 1), "drift")
+    yield Line(Rate(rates["query"], SPEEDS), "=", 0, "that of the second is constant", (1, 2))
 
 
 def _room(point) -> Any:
@@ -131,7 +131,7 @@ SIZES = Condition(
 @states("bound", lambda: H * u**3)
 @states("time", lambda: cbrt(lambda_ / (a * H)) - w_init)
 @states("flow", lambda: 1 / (lambda_**2 * w_init))
-@given(FLOW, r"Weights of at most $w_{\rm init}$ at the start, and so of at most $u=w_{\rm init}+s$ at $s$")
+@given(FLOW, r"Diagonal $\boldsymbol{\Lambda}$; weights of at most $w_{\rm init}$ at the start, and so at most $u=w_{\rm init}+s$ at $s$")
 @note(
     r"Time: at least this passes before a direction is learned; flow: what one aligned head needs under gradient flow, in $t/\tau$",
     "Measured, not derived: from random signs most heads come to agree with their force in a time of the order of their weights, a few "

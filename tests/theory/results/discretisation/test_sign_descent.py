@@ -58,6 +58,17 @@ def test_no_start_learns_before_the_bound():
                 assert run.times[learned.argmax()] >= time(eigenvalue, moment, heads, scale) - 1e-9
 
 
+def test_a_direction_between_axes_is_learned_before_the_bound():
+    """The bound is one for entries of the map: along (1, 1) one head makes twice as much of a covariance that is not diagonal."""
+    task, scale = RegressionTask(covariance=[[1.0, 0.5], [0.5, 1.0]], context_length=31), 1e-3
+    (value, moment), weights = (max(one) for one in (task.eigenvalues, task.second_moment_eigenvalues)), np.full((1, 1, 2), scale)
+    run = sign_descent(QuadraticLoss.population(task), SeparateWeights(weights[:, 0, 0], weights, weights), steps=700, learning_rate=1e-3)
+    learned = run.times[np.argmax(run.effective_maps.sum(axis=(1, 2)) / 2 >= value / moment)]
+    bound = compiled("V8-sign-origin", (lambda_, a, H, w_init), part="time")
+    assert learned < 0.8 * bound(value, moment, 1, scale)
+    assert abs(learned - bound(value / 2, moment, 1, scale)) <= 1e-3
+
+
 def test_adam_without_memory_is_sign_descent():
     task = RegressionTask(eigenvalues=[0.4, 0.2], context_length=5)
     start = SeparateWeights.initialize(task, heads=2, rank=1, scale=0.1, rng=np.random.default_rng(0))
