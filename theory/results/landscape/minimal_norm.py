@@ -138,7 +138,7 @@ def zero_head() -> Lines:
 @erratum(
     r"The paper concludes from $\boldsymbol{k}_i=v_i^2\boldsymbol{\mathsf{M}}^2\boldsymbol{k}_i$ that $\boldsymbol{k}_{i}$ is an "
     r"eigenvector of the multiplier. It is one of its square: if the multiplier has the eigenvalues $\eta$ and $-\eta$, "
-    r"$\boldsymbol{k}_{i}$ need not be an eigenvector, see (77-gaps)"
+    r"$\boldsymbol{k}_{i}$ need not be one, see (77-gaps), unless $\boldsymbol{A}$ is positive semi-definite, as in the paper"
 )
 def nonzero_head() -> Lines:
     """Combine (74a) to (74c)."""

@@ -103,9 +103,9 @@ FACTORS = Condition(
 @states("shared value", lambda: (xi / n) ** Rational(1, 3))
 @states("shared cost", lambda: 3 * n ** Rational(1, 3) * xi ** Rational(2, 3))
 @erratum(
-    r"$\boldsymbol{k}_i$ is an eigenvector of the square of the multiplier, but not of the multiplier; heads may share an "
-    r"eigenvector, so that $v_i^{3}$ need not be an eigenvalue of $\boldsymbol{A}$; and such stationary weights are not minimal, for "
-    r"their cost exceeds $3 \xi^{2/3}$ by the factor $n^{1/3}$"
+    r"For an $\boldsymbol{A}$ that is not semi-definite $\boldsymbol{k}_i$ may be an eigenvector of the square of the multiplier, but not "
+    r"of the multiplier; for any $\boldsymbol{A}$ heads may share an eigenvector, so that $v_i^{3}$ need not be an eigenvalue of "
+    r"$\boldsymbol{A}$, and these are not minimal, for their cost exceeds $3 \xi^{2/3}$ by the factor $n^{1/3}$"
 )
 def gaps() -> Lines:
     """Exact counterexamples, checked in (74)."""
