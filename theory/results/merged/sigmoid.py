@@ -77,9 +77,9 @@ def norm_on_aligned_set() -> Lines:
 ))  # fmt: skip
 @given(ON_THE_SET)
 @erratum(
-    r"Exact for balanced and aligned weights only. From Gaussian weights (34) it is right up to $O(w_{\rm init}^2)$ with the "
-    r"effective start $s_{\rm eff}$ in place of $w_{\rm init}^2$, see (15-start); with the nominal $w_{\rm init}$ it is early by a time "
-    r"that does not vanish with $w_{\rm init}$"
+    r"Exact for balanced and aligned weights only. From Gaussian weights (34), with $|\boldsymbol{w}_2+\boldsymbol{W}_1\hat{\boldsymbol{c}}"
+    r"|^2/4$ for $w_{\rm init}^2$ (15-start), it gives the mean diagonal of the map up to $O(w_{\rm init}^2)$, the map up to "
+    r"$O(w_{\rm init})$; with $w_{\rm init}$ itself it is early on average, by a time that does not vanish with $w_{\rm init}$"
 )
 def sigmoid_of_white_tokens() -> Lines:
     """s(t) / sqrt(D) with the constants (47)."""

@@ -1,7 +1,7 @@
 r"""What the flow of one head conserves, for any loss: equations (79), (85), (86), stronger T6, and the signs it may change.
 
 The force G = -1/2 dL/dB is an arbitrary matrix here, so nothing is assumed of the loss but that it depends on the weights through the
-effective map B. Every quadratic invariant is found, not only those of the paper.
+effective map B. Every quadratic invariant is found, not only those of the paper; D = 1 has more.
 """
 
 from mpmath import mpf
@@ -56,8 +56,8 @@ def _drift(quantity, rates: dict, reason: str, **options) -> Line:
 @states("b", lambda: Trace(k_i.T * k_i) - v_i**2)
 @given(ANY_LOSS)
 @erratum(
-    r"The norms of a head are nearly equal, as the paper concludes, only once $v_i^2$ is large against $w_{\rm init}^2$: not during "
-    "a plateau"
+    r"The norms of a head are nearly equal, as the paper concludes, only once $v_i^2$ is large against $w_{\rm init}^2$: not while "
+    "it waits"
 )
 def rank_one_conservation() -> Lines:
     """All combinations of the three squared norms that an arbitrary force G conserves."""

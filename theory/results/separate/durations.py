@@ -181,9 +181,9 @@ def first_plateau(task: Task = PAPER) -> Lines:
 @given(inside, FRACTION)
 @note("$v_{m+1}$ stands for its value when the plateau begins")
 @erratum(
-    "That later plateaus last longer is not a general law: waiting heads already grow on earlier plateaus, so $v_{m+1}(t_m)$ grows "
-    r"with $m$. The duration falls as the inverse square of the eigenvalue if $\boldsymbol{\Lambda}$ is scaled as a whole, not from one "
-    "direction to the next"
+    "That later plateaus last longer is not a general law: waiting heads already move on earlier plateaus, and $v_{m+1}(t_m)$ may be "
+    r"larger than $v_m(t_{m-1})$. The duration falls as the inverse square of the eigenvalue if $\boldsymbol{\Lambda}$ is scaled as a "
+    "whole, not from one direction to the next"
 )
 def later_plateau(task: Task = PAPER) -> Lines:
     """(68) for the flow (72); for another task than the paper's its letters are those of the next eigenvector."""

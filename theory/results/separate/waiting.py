@@ -199,7 +199,7 @@ def mode_solution(task: Task = PAPER) -> tuple[Expr, ...]:
 @states("aligned", lambda: tau / (lambda_**2 * v_0))
 @given("The equations (61)", direction)
 @note(
-    "The mode is the part of one direction in $v^2(s)-v^2(0)$; $t$ is the integral of $\\tau\\,ds/v(s)$, at $s=\\infty$ the escape time",
+    r"The mode is the part of one direction in $v^2(s)-v^2(0)$; $t$ is the integral of $\tau\,ds/v(s)$, at $s=\pm\infty$ the escape time",
     r"On a later plateau, with (69), only the directions $d>m$ have one",
 )
 @erratum(r"The paper stops at (63). For Gaussian weights (36) the time (68) is only an order of magnitude, whatever $w_{\rm init}$")
