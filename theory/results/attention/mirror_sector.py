@@ -148,7 +148,7 @@ AT_REST = satisfying(r"$\boldsymbol{Ge} = 0$", {Lambda**2 * e: M * B * Lambda * 
 @states("force", lambda: (lambda_**2 - a * level * lambda_) * e)
 @states("level", lambda: lambda_ / a)
 @given(ALONG, MAPPED)
-@erratum(r"Two fixed points are a property of $(\mathrm{M})$: with all blocks, (7) has at least the fixed functions of the separate model.")
+@erratum(r"Two fixed points are a property of $(\mathrm{M})$: with all blocks, (7) has at least the functions of as many rank-one heads.")
 def mirror_functions() -> Lines:
     """The force on an eigenvector of Lambda and B, and the level at which it vanishes."""
     acted = rewrite(force() * e, {Lambda * e: lambda_ * e, M * e: a * e, B * e: level * e})

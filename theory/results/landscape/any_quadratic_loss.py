@@ -185,7 +185,7 @@ def fixed_functions() -> Lines:
     yield Line(alone_on, "=", factor(share - c_any) + c_any, "The loss with one direction on", part="loss")
 
 
-@register("V2-oblique", "When nothing commutes: only the largest drop is a stable rest of a head, and no direction need grow alone")
+@register("V2-oblique", "When nothing commutes: only the largest drop is a stable rest of a single head, and no direction need grow alone")
 @states("loss", lambda: c_any - 2 * b * (s_i + s_j * alpha * beta_) + b**2 * (1 + alpha**2) * (1 + beta_**2))
 @states("second", lambda: 4 * s_i**2 * (s_i**2 - s_j**2))
 @states("keys", lambda: TracePolynomial(M_root**2) * M_root.I * A_w * r_i)

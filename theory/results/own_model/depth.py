@@ -223,7 +223,7 @@ def high_dimension() -> Lines:
         yield Line(hankel(depth, MOMENTS, Determinant), "=", least, "The best loss, by its limits", part=f"{depth} best")
         R = prod(1 - c * s / (1 + c + 2 * sqrt(c) * cos(pi * k / (depth + 1))) for k in range(1, depth + 1))
         for k in range(depth):
-            yield Line(moment_sum(s ** (k + 1) * R), "=", 0, r"Best at $z_l=c/(1+c+2\sqrt c\cos\frac{\pi l}{L+1})$")
+            yield Line(moment_sum(s ** (k + 1) * R), "=", 0, r"Best at $z_l=c/(1+c+2\sqrt c\cos(\pi l/(L+1)))$")
     yield Line(z, ":=", c / (1 + c), "Loops")
     for depth in DEPTHS:
         rest, loss, rate = (moment_sum(one) for one in (s * LOOP ** (2 * depth - 1), LOOP ** (2 * depth), s**2 * LOOP ** (2 * depth - 2)))

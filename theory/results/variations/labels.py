@@ -89,7 +89,7 @@ def noisy_order() -> Lines:
     yield from off_diagonal(NOISY).within({"slope": "slope"})[-2:]
 
 
-@register("V1-ridge", "The algorithm learned under label noise is a ridge regression with the tokens' covariance known")
+@register("V1-ridge", "The algorithm learned under label noise is a shrunken ridge regression with the tokens' covariance known")
 @states("map", lambda: (1 + 1 / N) * Lambda**2 + (Trace(Lambda) + sigma**2) / N * Lambda)
 @states("excess", lambda: Lambda + (Trace(Lambda) + sigma**2) * Identity(D))
 @given(NOISY_LAWS)

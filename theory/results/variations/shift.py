@@ -91,7 +91,7 @@ COMMON = satisfying(
 )
 
 
-@register("V3-query", "Another covariance of the query changes the order of learning, not what is learned")
+@register("V3-query", "Another covariance of the query changes the order of learning, not the minimum")
 @states("minimum", lambda: M.I * Lambda * Sigma_w)
 @states("map", lambda: lambda_ / a)
 @states("rate", lambda: lambda_ * lambda_q)
