@@ -136,7 +136,7 @@ def least_norm(A: np.ndarray) -> float:
 @wrong("power 1/2", lambda A: float(3 * np.sum(np.linalg.svd(A, compute_uv=False) ** 0.5)))
 @wrong("two heads sharing an eigenvector", lambda A: 2 ** (1 / 3) * least_norm(A))
 def minimal_norm(bound) -> float:
-    """The least norm of weights for a given random map, found by a constrained minimiser from eight starts, D = H = 2."""
+    """The least norm of weights for a given asymmetric map, found by a constrained minimiser from eight starts, D = H = 2."""
     rng = draws.generator(78)
     A = np.array([[1.2, 0.4], [-0.3, 0.5]])
 

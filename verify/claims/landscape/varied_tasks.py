@@ -55,7 +55,7 @@ PLANAR = RegressionTask(
 @wrong("eigenvectors of Lambda", without_whitening)
 @wrong("singular directions of A", of_growth)
 def planar_fixed_points(modes) -> float:
-    """All roots of the flow from 40 starts, with token and task covariance that do not commute: four maps, D = 2."""
+    """All roots of the flow from 40 to 240 starts, with token and task covariance that do not commute: four maps, D = 2."""
     return _root_distance(PLANAR, modes(PLANAR), 40, least=4)
 
 
@@ -63,8 +63,8 @@ def planar_fixed_points(modes) -> float:
 @wrong("eigenvectors of Lambda", without_whitening)
 @wrong("singular directions of A", of_growth)
 def spatial_fixed_points(modes) -> float:
-    """All roots of the flow from 300 starts, with token, task and query covariance that do not commute: seven or all of eight maps, D =
-    3."""
+    """All roots of the flow from 300 to 1,800 starts, with token, task and query covariance that do not commute: seven or all of eight
+    maps, D = 3."""
     return _root_distance(OBLIQUE, modes(OBLIQUE), 300, least=7)  # 2,000 starts may miss the one in which all directions are learned
 
 

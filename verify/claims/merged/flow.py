@@ -80,7 +80,7 @@ def effective_scale(v: np.ndarray, U: np.ndarray) -> float:
 @claim("15", method="flow", tolerance=SECOND_ORDER, theory=effective_scale)
 @wrong("the nominal |w_2|^2", lambda v, U: float(np.sum(v**2)))
 def white_sigmoid_gaussian(scale) -> float:
-    """The effective map from Gaussian weights against the sigmoid, with the effective scale |w_2 + W_1 m|^2/4 for w_init^2."""
+    """The mean diagonal of the map from Gaussian weights against the sigmoid, with the effective scale |w_2 + W_1 m|^2/4 for w_init^2."""
     return _from_effective(scale, 1e-2)
 
 
@@ -95,7 +95,7 @@ def _from_effective(scale: Callable[[np.ndarray, np.ndarray], float], w_init: fl
 @wrong("the nominal |w_2|^2", lambda v, U: float(np.sum(v**2)))
 @wrong("its mean", lambda v, U: float(np.sum(v**2)) * (1 + 1 / 16) / 4)
 def order_of_the_effective_start(scale) -> float:
-    """The error of the sigmoid with the effective start falls as w_init^2, from scales of 0.01 to 0.001: fitted power less two."""
+    """The error of the mean diagonal of the map falls as w_init^2, with the effective start, from 0.01 to 0.001: fitted power less two."""
     return abs(formulas.power_law([1e-2, 3e-3, 1e-3], lambda w_init: _from_effective(scale, w_init)) - 2)
 
 

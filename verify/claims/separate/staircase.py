@@ -84,7 +84,7 @@ TURNED = expm(np.radians(20) * (np.diag([1, 0, 0], -1) - np.diag([1, 0, 0], 1)))
 @claim("Sec. 4.3", method="flow", tolerance=ALIGNMENT, theory=lambda task: task.eigenvectors)
 @wrong("axes turned by 20 degrees", lambda task: TURNED @ task.eigenvectors)
 def learned_keys_align(eigenvectors) -> float:
-    """How far the cosine between a learned key and its eigenvector falls short of one, in the median of eight random starts."""
+    """How far the cosine between a learned key and an eigenvector falls short of one, in the median of four keys and eight starts."""
 
     def middle(setting: Setting) -> float:
         w = final_weights(flow(setting))

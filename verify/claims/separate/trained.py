@@ -106,7 +106,7 @@ def regression_on_components(task: RegressionTask, learned: int, X: torch.Tensor
 @wrong("1/lambda without its factor", formulas.infinite_context)
 def stopped_networks_do_component_regression(algorithm) -> float:
     """Predictions on fresh prompts of networks stopped in the middle of every plateau but the first, against regression on the m components
-    of the nearest level, in the median over eight random starts."""
+    of the nearest level, in the median over all of them from eight random starts."""
     run, levels = trained_together()[0], formulas.plateau_losses(DEFAULT.task)
     X, _ = draw_sequences(DEFAULT.task, 5000, draws.torch_generator(27))
     errors = []

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from ....numerics import QuadraticLoss, RegressionTask
+from ....numerics import QuadraticLoss, RegressionTask, fixed_point_sets
 from ....theory.notation import N, T, lambda_, sigma
 from ....theory.results.landscape.any_quadratic_loss import c_any
 from ....theory.results.variations.shift import E_learned, a_test, b, g, lambda_q, lambda_test, nu
@@ -45,11 +45,11 @@ def scaled_tests(formulas, task: RegressionTask, map_: np.ndarray, both: tuple[f
 @wrong("twice what was learned", {E_learned: 2 * E_learned})
 @wrong("g^2 for g", G_SQUARED)
 def scaled_contexts(formulas) -> float:
-    """The test loss at every saddle with the context, or context and query, scaled, and the scale at which it passes that of no answer."""
+    """The test loss at every fixed map, with context or context and query scaled, and the scale at which it passes that of no answer."""
     errors = []
     for task in (PLAIN, NOISY, RegressionTask(covariance=[[0.8, 0.3], [0.3, 0.5]], context_length=5, noise_variance=1)):
-        for learned in range(1, task.dimension + 1):
-            map_ = task.modes.effective_map(range(learned))
+        for learned in list(fixed_point_sets(task, heads=task.dimension))[1:]:
+            map_ = task.modes.effective_map(learned)
             tests = scaled_tests(formulas, task, map_, SCALES)
             errors += [QuadraticLoss.population(test).value(map_) - loss for test, loss in tests]
     return float(np.abs(errors).max())

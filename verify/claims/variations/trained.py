@@ -139,7 +139,7 @@ def ridge(X: torch.Tensor, change: Mapping | None = None) -> torch.Tensor:
 @wrong("twice the noise", {sigma: 2 * sigma})
 @wrong("half the length", {N: N / 2})
 def noise_makes_a_ridge(algorithm) -> float:
-    """Predictions on fresh prompts of a network trained with label noise, against ridge regression of penalty (tr Lambda + sigma^2)/N."""
+    """Predictions on fresh prompts of a network trained with label noise, by the inverse of Lambda + (Lambda + tr Lambda + sigma^2)/N."""
     (X, _), network = draw_sequences(NOISY, 5000, draws.torch_generator(27)), settled_network("noise")
     with torch.no_grad():
         prediction = network(X)
