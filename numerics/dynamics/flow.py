@@ -120,7 +120,7 @@ def gradient_flow(
     atol = _atol(weights, rtol) if atol is None else atol
     level = None if stop_loss is None else nonnegative_number("stop_loss", stop_loss)
     plateau = None if stop_plateau is None else positive_integer("stop_plateau", stop_plateau)
-    watch = _Watch(loss, weights, level, plateau, decay)
+    watch = None if level is plateau is None else _Watch(loss, weights, level, plateau, decay)
     jacobian = _decaying(field_jacobian(loss, weights), decay, lambda _: np.eye(weights.size)) if method in IMPLICIT else None
     try:
         at, states, statistics, interpolant = integrate_field(
@@ -199,7 +199,7 @@ def integrate_field(
     rtol: float,
     atol: Callable[[np.ndarray], np.ndarray],
     jacobian: Field | None = None,
-    watch: Callable[[Step], tuple[Step, str | None]] = lambda step: (step, None),
+    watch: Callable[[Step], tuple[Step, str | None]] | None = None,
     dense: bool = True,
     kept: np.ndarray | None = None,
     max_steps: int = 100_000,
@@ -212,32 +212,36 @@ def integrate_field(
     Raises ``FlowError`` if the solver fails or takes more than ``max_steps`` steps.
     """
     started, work = time.perf_counter(), Work()
-    taken: list[Step] = []
-    times, states, stopped, count = [0.0], [state], None, 0
+    times, states, taken, stopped, count = [np.zeros(1)], [state[None]], [], None, 0
+    kept = kept if kept is None else kept[1:]
     run = steps(field, state, t_end, work, method=method, rtol=rtol, atol=atol, jacobian=jacobian)
-    for step in run:
-        step, stopped = watch(step)
-        end, count = step.clock + step.end, count + 1
-        inside = np.empty(0) if kept is None else kept[(kept > times[-1]) & (kept < end)]
-        times += inside.tolist()
-        states += [step.segment(t - step.clock) for t in inside]
+    for made in run:
+        for i, step in enumerate(made if watch else ()):
+            made[i], stopped = watch(step)
+            if stopped is not None:
+                del made[i + 1 :]
+                break
+        ends, count = np.array([step.clock + step.end for step in made]), count + len(made)
         if kept is None:
-            times.append(end)
-            states.append(step.state)
-        if dense and kept is None:
-            taken.append(step)
+            times.append(ends)
+            states.append(np.array([step.state for step in made]))
+            taken += made if dense else []
+        else:
+            inside, kept = kept[kept < ends[-1]], kept[kept >= ends[-1]]
+            times.append(inside)
+            states.append(Interpolant(ends, made)(inside))
         if stopped is not None:
             break
         if count > max_steps:
-            raise FlowError(f"the solver took more than max_steps = {max_steps} steps", end)
+            raise FlowError(f"the solver took more than max_steps = {max_steps} steps", ends[max_steps - count])
     run.close()
     if kept is not None:
-        times.append(end)
-        states.append(step.state)
-    scaled, stacked = np.array(times), np.array(states)
+        times.append(ends[-1:])
+        states.append(made[-1].state[None])
+    scaled, stacked = np.concatenate(times), np.concatenate(states)
     seconds = time.perf_counter() - started
     statistics = Statistics(method, count, work.evaluations, work.jacobians, work.restarts, seconds, stopped or "t_end")
-    return scaled, stacked, statistics, Interpolant.of(taken) if dense and kept is None else Linear(scaled, stacked)
+    return scaled, stacked, statistics, Interpolant(scaled[1:], taken) if dense and kept is None else Linear(scaled, stacked)
 
 
 def _drifts(loss: QuadraticLoss, t_end: float, rtol: float) -> bool:
@@ -264,30 +268,26 @@ def _decaying(field: Field, decay: float, of: Callable[[np.ndarray], np.ndarray]
 
 def _separate_velocity(loss: QuadraticLoss, weights: SeparateWeights) -> Field:
     """``vector_field`` for separate attention in a third of its time: keys and queries lie beside each other, and arrays are reused."""
-    H, R, D = weights.k.shape
-    A, C = loss.A, loss.C
-    copy, multiply, subtract, matmul, vecdot = np.copyto, np.multiply, np.subtract, np.matmul, np.vecdot
+    (H, R, D), A, C, size = weights.k.shape, loss.A, loss.C, weights.size
+    multiply, subtract, dot, vecdot = np.multiply, np.subtract, np.dot, np.vecdot
     if isinstance(C, TwoSided) and all(np.array_equal(part, np.diag(np.diag(part))) for part in (C.M, C.Q)):
         C = partial(multiply, np.outer(np.diag(C.M), np.diag(C.Q)))
-    state, out, weighted, force, products = (
-        np.empty(weights.size),
-        np.empty(weights.size),
-        *map(np.empty, ((H, R * D), (D, D), (2, H, R * D))),
-    )
-    column, (keys, _) = state[:H, None], state[H:].reshape(2, H, R * D)
-    k, q = state[H:].reshape(2, H * R, D)
+    # The weights, then v_i once more for each entry of keys and queries: products without broadcasting cost half.
+    entries = np.concatenate([np.arange(size), np.tile(np.repeat(np.arange(H), R * D), 2)])
+    state, out, weighted, force, products = map(np.empty, (len(entries), size, (H * R, D), (D, D), size - H))
+    k, q, by_head, _ = state[H:].reshape(4, H * R, D)
     by_query, by_key = products.reshape(2, H * R, D)
-    flat, moved, velocities, growths = weighted.reshape(H * R, D).T, products[0], out[H:].reshape(2, H, R * D), out[:H]
-    turned = force.T
+    keys, moved = k.reshape(H, R * D), by_query.reshape(H, R * D)
+    values, growths, velocities, flat, turned = state[size:], out[:H], out[H:], weighted.T, force.T
 
     def field(_t: float, vector: np.ndarray) -> np.ndarray:
-        copy(state, vector)
-        multiply(keys, column, weighted)
-        subtract(A, C(matmul(flat, q)), force)
-        matmul(q, turned, by_query)
-        matmul(k, force, by_key)
+        vector.take(entries, 0, state, "clip")
+        multiply(k, by_head, weighted)
+        subtract(A, C(dot(flat, q)), force)
+        dot(q, turned, by_query)
+        dot(k, force, by_key)
         vecdot(keys, moved, growths)
-        multiply(products, column, velocities)
+        multiply(products, values, velocities)
         return out.copy()
 
     return field
@@ -321,8 +321,6 @@ class _Watch:
 
     def __call__(self, step: Step) -> tuple[Step, str | None]:
         """The step, cut short when the loss passes the level, and the reason to stop or None."""
-        if self.level is None and self.plateau is None:
-            return step, None
         value = self.value(step.state)
         if self.level is not None and value <= self.level:
             end = self._time_of_level(step, self.level)

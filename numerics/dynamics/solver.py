@@ -22,7 +22,7 @@ IMPLICIT = ("LSODA", "Radau", "BDF")
 CLOCK_RESOLUTION = 1e-8
 # A solver that failed restarts with this fraction of its last good step, at most this many times without progress.
 RETRY_STEP, RETRIES = 1e-6, 2
-BATCH = 32  # steps of LSODA between two looks at them
+BATCH = 128  # steps of LSODA between two looks at them
 
 
 class FlowError(RuntimeError):
@@ -67,8 +67,8 @@ def steps(
     rtol: float,
     atol: Callable[[np.ndarray], np.ndarray],
     jacobian: Field | None,
-) -> Generator[Step, None, None]:
-    """The accepted steps from time 0 to ``t_end``, with the absolute tolerance ``atol(state)`` at each start of the clock.
+) -> Generator[list[Step], None, None]:
+    """The accepted steps, in batches, from time 0 to ``t_end``, with the absolute tolerance ``atol(state)`` at each start of the clock.
 
     Raises ``FlowError`` if the solver fails.
     """
@@ -82,20 +82,16 @@ def steps(
         try:
             while solver.status == "running" and cause is None:
                 made, cause = batch(solver, clock, field, jacobian)
-                overflowed = bool(made) and made[-1].lost
-                for step in made:
-                    if overflowed and step.lost:
-                        raise FlowError("the state overflowed", clock + start)
-                    state, first_step = step.state, step.end - start
+                good = [step for step in made if not step.lost] if made and made[-1].lost else made
+                if good:
+                    state, start, first_step = good[-1].state, good[-1].end, good[-1].end - good[-1].start
+                    yield good
                     if first_step <= 0:
                         raise FlowError("the steps shrank to nothing: the state grows without bound", clock + start)
-                    yield step
-                    start = step.end
-                    if first_step < CLOCK_RESOLUTION * start:
-                        break
-                else:
-                    continue
-                break
+                if len(good) < len(made):
+                    raise FlowError("the state overflowed", clock + start)
+                if good and first_step < CLOCK_RESOLUTION * start:
+                    break
         finally:
             work.evaluations += int(solver.nfev)
             work.jacobians += int(solver.njev)
@@ -131,7 +127,7 @@ def _lsoda_batch(solver: Any, clock: float, field: Field, jacobian: Field | None
     state, slope = outer._y, jacobian or (lambda: None)
     with warnings.catch_warnings(record=True) as caught, np.errstate(over="ignore", invalid="ignore"):
         warnings.simplefilter("always")
-        while start != last and len(made) < BATCH:
+        for _ in range(BATCH):
             state, end = loop.run(field, slope, state, start, last, (), ())
             if not loop.success:
                 solver.status = "failed"
@@ -141,7 +137,9 @@ def _lsoda_batch(solver: Any, clock: float, field: Field, jacobian: Field | None
             if counts.item(14) < order:  # a column that the next step will not use is still scaled for the last one
                 table[-size:] *= (width / words.item(10)) ** order
             made.append(Step(clock, start, end, table[:size], Nordsieck(end, width, table, size)))
-            start = end
+            before, start = start, end
+            if start == last or start - before < CLOCK_RESOLUTION * start:
+                break
     if start == last:
         solver.status = "finished"
     outer._y, solver.t, solver.nfev, solver.njev = state, start, int(counts[11]), int(counts[12])

@@ -6,6 +6,7 @@ with a tolerance ten times coarser, and by that tolerance at least. A tie betwee
 
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import chain
 
 import numpy as np
 from jaxtyping import Float
@@ -53,7 +54,7 @@ def _crossings(loss: QuadraticLoss, weights: SeparateWeights, levels: np.ndarray
     before = height(state)
     times = np.where(means < before, np.inf, 0.0)
     with suppress(FlowError):  # what it does not come to stays infinite
-        for step in flow:
+        for step in chain.from_iterable(flow):
             now = height(step.state)
             for m in np.flatnonzero((now <= means) & (means < before)):
                 times[m] = step.clock + _root(lambda t, m=m, step=step: height(step.segment(t)) - means[m], step.start, step.end)
