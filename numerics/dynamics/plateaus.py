@@ -31,8 +31,8 @@ WINDOWS = 60  # the running mean spans at most one in this many parts of the cur
 NOISE_CELL = 7.0  # the least height of a cell, in standard deviations of the remaining noise ...
 NOISE_DROP = 6.0  # ... and of a drop
 SUBSTEPS = 8  # points in each step of a dense curve ...
-FEWER = 4  # points in each of the longer steps of runs that go side by side
 ENOUGH = 20_000  # ... up to about this many in all
+FEWER, BENT = 4, 2e-5  # of runs that go side by side: points in each step beside which the loss bends by this fraction of its range
 
 
 @runtime_checkable
@@ -116,7 +116,7 @@ def find_plateaus(times: object, loss: object = None, *, contrast: float = 3.0, 
         return _of_each(times, contrast, min_drop)
     dense = times if loss is None and isinstance(times, DenseLoss) else None
     if dense is not None:
-        times = _substeps(dense)
+        times = np.union1d(dense.times, _inside(dense, SUBSTEPS))
         loss = dense.loss_at(times)
     elif loss is None:
         raise TypeError(f"loss must be given with times, unless times is a trajectory, got {times!r}")
@@ -188,28 +188,19 @@ def _find(t: np.ndarray, values: np.ndarray, contrast: float, min_drop: float) -
 def _peaks(heights: np.ndarray, prominence: float) -> np.ndarray:
     """The maxima, flat ones at their middle, that rise at least ``prominence`` above the lowest points between them and higher ground.
 
-    As ``scipy.signal.find_peaks`` for ground at the lowest height beyond both ends; loading that package takes as long as a flow.
+    As ``scipy.signal.find_peaks`` for ground at the lowest height beyond both ends; loading that package takes as long as a flow. Peaks
+    and the valleys between them alternate: each is the last extreme before the curve turns back by ``prominence``.
     """
     starts = np.flatnonzero(np.append(True, np.diff(heights) != 0))
     middles = (starts + np.append(starts[1:], len(heights)) - 1) // 2
-    ground = [float(heights.min())]
-    rises = np.diff(np.concatenate([ground, heights[starts], ground])) > 0
-    turns = np.flatnonzero(rises[1:] != rises[:-1])
-    levels = ground + heights[starts[turns]].tolist() + ground
-    risen = np.subtract(levels, np.maximum(_lowest(levels), _lowest(levels[::-1])[::-1]))[1:-1]
-    return middles[turns[rises[turns] & (risen >= prominence)]]
-
-
-def _lowest(levels: list[float]) -> list[float]:
-    """The lowest of the values between each one and the last higher one before it."""
-    found, higher = [], []
-    for level in levels:
-        lowest = level
-        while higher and higher[-1][0] <= level:
-            lowest = min(lowest, higher.pop()[1])
-        found.append(lowest)
-        higher.append((level, lowest))
-    return found
+    peaks, rising, at, extreme = [], False, 0, float(heights.min())
+    for i, height in zip(middles.tolist(), heights[starts].tolist(), strict=True):
+        if height > extreme if rising else height < extreme:
+            at, extreme = i, height
+        elif abs(height - extreme) >= prominence:
+            peaks += [at] * rising
+            rising, at, extreme = not rising, i, height
+    return np.array(peaks + [at] * rising, int)
 
 
 def _monotone(values: Float[np.ndarray, " T"]) -> tuple[Float[np.ndarray, " T"], Float[np.ndarray, " T"]]:
@@ -220,6 +211,8 @@ def _monotone(values: Float[np.ndarray, " T"]) -> tuple[Float[np.ndarray, " T"],
     steps as high as the noise, so a running mean lowers the noise first, over as few samples as suffice.
     """
     monotone = np.asarray(isotonic_regression(values, increasing=False).x)
+    if np.array_equal(monotone, values):
+        return monotone, np.zeros(len(values))
     span = max(2 * (len(values) // 40) + 1, 21)
     removed = median_filter(np.abs(values - monotone), size=span, mode="nearest").max()
     bends = np.pad(np.abs(np.diff(values, 2)), 1, mode="edge") / np.sqrt(6)
@@ -253,7 +246,7 @@ def _passage(t: np.ndarray, smooth: np.ndarray, levels: np.ndarray) -> Float[np.
     before = np.clip(after - 1, 0, len(t) - 1)
     after = np.clip(after, 0, len(t) - 1)
     fall = smooth[before] - smooth[after]
-    part = np.divide(smooth[before] - levels, fall, out=np.zeros(len(fall)), where=fall > 0)
+    part = np.divide(smooth[before] - levels, fall, out=np.zeros_like(fall), where=fall > 0)
     return t[before] + np.clip(part, 0.0, 1.0) * (t[after] - t[before])
 
 
@@ -273,7 +266,7 @@ def _merged(t: np.ndarray, smooth: np.ndarray, least: np.ndarray, spans: Float[n
 def _assembled(t: np.ndarray, smooth: np.ndarray, spans: Float[np.ndarray, "M two"]) -> Plateaus:
     levels = np.interp(spans.mean(axis=1), t, smooth)
     drop = -np.diff(levels)
-    near, half, far = (_passage(t, smooth, levels[:-1] - part * drop) for part in (0.1, 0.5, 0.9))
+    near, half, far = _passage(t, smooth, levels[:-1] - np.multiply.outer((0.1, 0.5, 0.9), drop))
     first, last = (t[:1], t[-1:]) if len(spans) else (t[:0], t[:0])
     return Plateaus(levels=levels, starts=np.concatenate([first, far]), ends=np.concatenate([near, last]), drops=half, widths=far - near)
 
@@ -283,10 +276,14 @@ def _of_each(runs: Sequence[DenseLoss], contrast: float, min_drop: float) -> tup
     joint = getattr(runs, "losses_of", None)
     if joint is None:
         return tuple(find_plateaus(run, contrast=contrast, min_drop=min_drop) for run in runs)
-    times = [_substeps(run, FEWER) for run in runs]
-    counts = [len(t) for t in times]
-    losses = np.split(joint(np.repeat(np.arange(len(runs)), counts), np.concatenate(times)), np.cumsum(counts)[:-1])
-    found = [_find(t, loss, contrast, min_drop) for t, loss in zip(times, losses, strict=True)]
+    inside = [_inside(run, FEWER, BENT) for run in runs]
+    counts, times, found = [len(t) for t in inside], [], []
+    losses = np.split(joint(np.repeat(np.arange(len(runs)), counts), np.concatenate(inside)), np.cumsum(counts)[:-1])
+    for run, t, loss in zip(runs, inside, losses, strict=True):
+        t, loss = np.append(run.times, t), np.append(run.loss, loss)
+        order = np.argsort(t)
+        times.append(t[order])
+        found.append(_find(t[order], loss[order], contrast, min_drop))
     owners = np.repeat(np.arange(len(runs)), [len(one.drops) for one in found])
     halves = np.concatenate([(one.levels[:-1] + one.levels[1:]) / 2 for one in found])
     after = [np.clip(np.searchsorted(t, one.drops), 1, len(t) - 1) for t, one in zip(times, found, strict=True)]
@@ -297,12 +294,16 @@ def _of_each(runs: Sequence[DenseLoss], contrast: float, min_drop: float) -> tup
     return tuple(replace(one, drops=own) for one, own in zip(found, np.split(drops, ends), strict=True))
 
 
-def _substeps(curve: DenseLoss, most: int = SUBSTEPS) -> np.ndarray:
-    """Times with up to ``most`` points in each of the curve's own steps, fewer if those are many."""
-    steps = np.asarray(curve.times)
-    parts = int(np.clip(ENOUGH // len(steps), 1, most))
-    inner = steps[:-1, None] + np.diff(steps)[:, None] * (np.arange(parts) / parts)
-    return np.append(np.unique(inner), steps[-1])
+def _inside(curve: DenseLoss, most: int, bent: float = 0.0) -> np.ndarray:
+    """Times that cut steps of the curve into ``most`` parts, fewer if there are many: those beside which it bends, the first and the last.
+
+    A line across another step misses the loss by an eighth of ``bent`` times its range.
+    """
+    times, loss = np.asarray(curve.times), np.asarray(curve.loss)
+    lengths, parts = np.diff(times), int(np.clip(ENOUGH // len(times), 1, most))
+    turns = np.pad(np.abs(np.diff(np.diff(loss) / lengths)), 1, constant_values=np.inf)
+    chosen = np.maximum(turns[1:], turns[:-1]) * lengths >= bent * np.ptp(loss)
+    return (times[:-1][chosen, None] + lengths[chosen, None] * (np.arange(1, parts) / parts)).ravel()
 
 
 def _polished(curve: DenseLoss, found: Plateaus, t: np.ndarray, loss: np.ndarray) -> Plateaus:
