@@ -23,6 +23,7 @@ from ..compilation.equations import compiled
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 # Error of a quadrature panel over the whole integral: near rounding, since panels converge geometrically.
 TOLERANCE = 1e-13
+FADES = 4  # the power of 1 - xi^2 with which the fastest mode fades at the far end
 NEWTON = 200  # steps at most: far more than where convergence is slowest, at a turning point that v^2 only touches
 MOVING = {"v": 0, "k": 2, "q": 2}  # what moves, and its axes beside those of many heads
 
@@ -166,7 +167,7 @@ class WaitingHead:
             farthest += 1 / rate
         if farthest == 0:
             raise ValueError(f"size must be above the head's |v| = {abs(anchor.v):.6g}, got {size!r}")
-        place: Any = brentq(lambda x: float(anchor.energy(leg.sign * x)) - size**2, 0, farthest, xtol=1e-14 / rate)
+        place: Any = brentq(lambda x: float(anchor.energy(leg.sign * x)) - size**2, 0, farthest, xtol=1e-15 / rate)
         return float(before + leg.time(place)), anchor.at(leg.sign * place, leg.sign * size)
 
     def flow(self, time: Any, *, rtol: float = 1e-10) -> "WaitingHead":
@@ -199,9 +200,9 @@ def _energy(s: Any, start: Any, A: np.ndarray, B: np.ndarray, frequencies: np.nd
 class _Leg:
     r"""The time along a path on which v does not change sign, from a head that may be at its turning point; or of many heads.
 
-    In the variable :math:`\xi`, :math:`|s| = -\ln(1 - \xi^2)/\lambda^2` with lambda of the fastest growing mode, the integrand of
-    :math:`\int ds/v` is bounded at both ends, where v vanishes as the root of s and where it grows as :math:`e^{\lambda^2 s}`.
-    Gauss-Legendre panels are halved until two halves agree with the whole.
+    In the variable :math:`\xi`, :math:`|s| = -4\ln(1 - \xi^2)/\lambda^2` with lambda of the fastest growing mode, the integrand of
+    :math:`\int ds/v` is smooth at both ends: v vanishes as the root of s, and grows as :math:`e^{\lambda^2 s}` beside modes of other rates,
+    whose broken powers of :math:`1 - \xi` are high. Gauss-Legendre panels are halved until two halves agree with the whole.
     """
 
     def __init__(self, head: WaitingHead, sign: Any) -> None:
@@ -209,7 +210,7 @@ class _Leg:
         rates, (A, B) = head.frequencies**2, head.amplitudes
         growing = np.where(np.where((self.sign > 0)[..., None], A, B) > 0, rates, 0.0).max(-1)
         self.escapes = (growing > 0) & (self.sign != 0)
-        self.rate = np.where(self.escapes, growing, 1.0)
+        self.rate = np.where(self.escapes, growing, 1.0) / FADES
         D = rates.shape[-1]
         self._heads = (
             self.sign.ravel(),
@@ -239,9 +240,7 @@ class _Leg:
     def _table(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Panel edges in xi and the time at each, a row for each head that escapes, filled up with the last; and the number of panels."""
         n = self.escapes.size
-        of, left, right = (
-            np.ravel(part) for part in np.broadcast_arrays(np.flatnonzero(self.escapes)[:, None], np.arange(8) / 8, np.arange(1, 9) / 8)
-        )
+        of, left, right = (np.ravel(part) for part in np.broadcast_arrays(np.flatnonzero(self.escapes)[:, None], [0, 0.5], [0.5, 1]))
         whole, total = self._across(left, right, of), np.zeros(n)
         done = [(of[:0], left[:0], whole[:0])]  # panels that are good enough: their head, left edge and time, and each head's total
         while len(of):
