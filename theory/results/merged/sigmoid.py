@@ -78,8 +78,8 @@ def norm_on_aligned_set() -> Lines:
 @given(ON_THE_SET)
 @erratum(
     r"Exact for balanced and aligned weights only. From Gaussian weights (34), with $|\boldsymbol{w}_2+\boldsymbol{W}_1\hat{\boldsymbol{c}}"
-    r"|^2/4$ for $w_{\rm init}^2$ (15-start), it gives the mean diagonal of the map up to $O(w_{\rm init}^2)$, the map up to "
-    r"$O(w_{\rm init})$; with $w_{\rm init}$ itself it is early on average, by a time that does not vanish with $w_{\rm init}$"
+    r"|^2/4$ for $w_{\rm init}^2$ (15-start), the mean diagonal of the map has errors of order $w_{\rm init}^2\ln(1/w_{\rm init})$, "
+    r"the rest of $w_{\rm init}$; with $w_{\rm init}$ itself it is early on average, by a time that does not vanish with $w_{\rm init}$"
 )
 def sigmoid_of_white_tokens() -> Lines:
     """s(t) / sqrt(D) with the constants (47)."""

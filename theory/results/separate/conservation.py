@@ -55,10 +55,7 @@ def _drift(quantity, rates: dict, reason: str, **options) -> Line:
 @states("a", lambda: Trace(k_i.T * k_i) - Trace(q_i.T * q_i))
 @states("b", lambda: Trace(k_i.T * k_i) - v_i**2)
 @given(ANY_LOSS)
-@erratum(
-    r"The norms of a head are nearly equal, as the paper concludes, only once $v_i^2$ is large against $w_{\rm init}^2$: not while "
-    "it waits"
-)
+@erratum(r"The norms of a head are nearly equal only once $v_i^2$ is large against $w_{\rm init}^2$: not while it waits")
 def rank_one_conservation() -> Lines:
     """All combinations of the three squared norms that an arbitrary force G conserves."""
     rates = flow_in_force(rank_one_head(), RANK_ONE)
