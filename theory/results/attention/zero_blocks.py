@@ -1,4 +1,4 @@
-r"""The zero blocks stay zero: (39), (40), their form for separate key and query of any rank, and what exactly they need.
+r"""The zero blocks stay zero: (39), (40), their form for separate key and query of any rank, and what is enough for it.
 
 With the vectors v_j = 0 and u_j = 0 in every head the prediction is beta' B x_q, with one matrix B = sum_j v_j U_j for all heads together,
 and the gradients of all v_i, u_i vanish on average. Only the symmetry w -> -w of the law of the task is used: the prediction is then odd in
@@ -95,7 +95,7 @@ def key_query_block_stays() -> Lines:
     yield from flow_where_zero(merged_expansion(), "C.1", (value_row, u_i), {u_i: ("sequence", "average")})
 
 
-@register("39-parity", "Only the symmetry of the task's law is needed", section="Beside (39) and (40)")
+@register("39-parity", "The symmetry of the task's law is enough", section="Beside (39) and (40)")
 @states("v", lambda: -(Lambda_hat + x_q * x_q.T / N) * U_i * x_q * (w.T * x_q - w.T * Lambda_hat * B * x_q))
 @states("u", lambda: -v_i * (w.T * Lambda_hat * w) * (w.T * x_q - w.T * Lambda_hat * B * x_q) * x_q)
 @given(JOINT, r"Any law of the tokens; the law of $\boldsymbol{w}$ is that of $-\boldsymbol{w}$")

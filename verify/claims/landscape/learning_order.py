@@ -46,7 +46,8 @@ def _commuting() -> list[RegressionTask]:
 @wrong("the largest drop first", lambda task: one_by_one(task.modes.drops))
 @wrong("only the first head turns", only_the_first_turns)
 def sequences_of_the_flow(expected) -> float:
-    """The sets of directions visited by the flow from weights of 1e-4, in order: 24 random commuting tasks of 2, 3 and 4 directions.
+    """The sets of directions visited by the flow from weights of 1e-4, in order: 24 random commuting tasks of 2 to 4 directions in which
+    heads turn, growths and drops well apart.
 
     The number of tasks whose flow visits other sets.
     """
@@ -150,7 +151,7 @@ def rests_of_small_angles(longer) -> float:
 @wrong("the smallest drop is stable", {s_i: s_j, s_j: s_i})
 @wrong("all are", {s_j: 0})
 def rests_of_one_head(stable) -> float:
-    """The direction at which one head alone comes to rest, in 16 random tasks of 2 or 3 directions whose covariances do not commute.
+    """The direction at which one head alone comes to rest, in 16 random tasks of 2 or 3 directions, nothing commuting, drops well apart.
 
     The number of tasks in which the head does not end at the one direction that is stable against all others.
     """
@@ -173,6 +174,6 @@ def _end_of_one_head(task: RegressionTask) -> np.ndarray:
 @claim("V2-oblique", method="flow", tolerance=OTHER_RESTS, theory=sequence, slow=True)
 @wrong("the smallest drop first", lambda task: one_by_one(-task.modes.drops))  # the order of the levels differs too seldom to be told
 def sequences_of_oblique_flows(expected) -> float:
-    """The share of 24 random tasks of 2 or 3 directions whose covariances do not commute in which heads rest at other sets, or elsewhere
-    too, from 1e-4 (flow)."""
+    """The share of 24 random tasks of 2 or 3 directions, nothing commuting, growths and drops well apart, in which heads rest at other
+    sets, or elsewhere too, from 1e-4 (flow)."""
     return float(np.mean([visited(task, seed) != expected(task) for seed, task in enumerate(islice(oblique_tasks(3), 24))]))
