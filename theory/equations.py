@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from re import escape, fullmatch
 
-from .derivations.book import load
+from .derivations.book import entries as loaded, load
 from .derivations.registry import Equation
 
 __all__ = ["equation", "equations", "search"]
@@ -42,8 +42,8 @@ def equation(number: str | int) -> Equation:
     """The equation with this number; KeyError names the parts of one that has parts, or the nearest numbers."""
     if isinstance(number, bool) or not isinstance(number, str | int):
         raise TypeError(f"equation: number must be a string or an integer such as '31', got {number!r}")
-    entries = load()
     key = str(number).strip().strip("()")
+    entries = loaded if key in loaded else load()
     if key not in entries:
         parts = [number for number in entries if fullmatch(rf"{escape(key)}[a-z]", number)]
         if parts:

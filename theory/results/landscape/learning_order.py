@@ -24,13 +24,16 @@ rho_i, rho_j = symbols("rho_i rho_j", positive=True)
 lag_i, lag_j = symbols("ell_i ell_j", positive=True)
 COMMON_BASIS = r"$\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ are diagonal in one basis"
 PLANE = {A_any: diag(A_d, A_j), M: diag(M_d, M_j), Q_any: diag(Q_d, Q_j), B_rest: zeros(2)}
-SPACE = {
-    A_any: diag(A_d, A_e, A_j), M: diag(M_d, M_e, M_j), Q_any: diag(Q_d, Q_e, Q_j), B_rest: diag(0, A_e / (M_e * Q_e), 0),
-}  # fmt: skip
+SPACE = dict(zip(PLANE, (diag(A_d, A_e, A_j), diag(M_d, M_e, M_j), diag(Q_d, Q_e, Q_j), diag(0, A_e / (M_e * Q_e), 0)), strict=True))
 HEAD = {k_i: Matrix([r, x_e, x]), q_i: Matrix([r, y_e, y])}
 COMPONENTS = (x_e, y_e, x, y)
-AT_REST = solve(A_d - M_d * Q_d * v * r**2, r)[0]  # the component of k and q along d of a head that has learned d
 TURNING = {k_i: Matrix([r, x]), q_i: Matrix([r, y]), **PLANE}
+
+
+@cache
+def at_rest() -> Expr:
+    """The component of k and q along d of a head that has learned d."""
+    return solve(A_d - M_d * Q_d * v * r**2, r)[0]
 
 
 def half_loss(values: dict, size: int) -> Expr:
@@ -62,7 +65,7 @@ def moving() -> list[Any]:
 def around_a_rest() -> dict[str, Matrix]:
     """The flow of a head that has learned d, while another holds e: linear in its components along e and along j."""
     jacobian = Matrix([[one.diff(other) for other in COMPONENTS] for one in moving()])
-    jacobian = jacobian.subs(dict.fromkeys(COMPONENTS, 0)).subs(r, AT_REST).applyfunc(cancel)
+    jacobian = jacobian.subs(dict.fromkeys(COMPONENTS, 0)).subs(r, at_rest()).applyfunc(cancel)
     return {"e": jacobian[:2, :2], "j": jacobian[2:, 2:], "mixed": Matrix([jacobian[:2, 2:], jacobian[2:, :2]])}
 
 
@@ -101,7 +104,7 @@ def rotation() -> Lines:
     yield Line(F, ":=", half_loss(TURNING, 2),
                "Half the loss of a head with value weight $v$ and components $r$ along $d$, $x$ and $y$ along $j$")  # fmt: skip
     yield along_d(TURNING, 2)
-    yield Line(r, ":=", AT_REST, "At rest along $d$")
+    yield Line(r, ":=", at_rest(), "At rest along $d$")
     yield Line(-Gradient(F, x), "=", velocity[0], r"The velocity of the component of $\boldsymbol{k}$ along $j$")
     yield Line(-Gradient(F, y), "=", velocity[1], r"and of $\boldsymbol{q}$")
     yield Line(small[0], "->", moving[0], r"For small components, of $\boldsymbol{k}$", part="x", parameter=(epsilon, 0), order=2)
@@ -149,7 +152,7 @@ def sequence() -> Lines:
     yield along_d({**HEAD, **SPACE}, 3)
     for one, velocity in zip(COMPONENTS, moving(), strict=True):
         yield Line(-Gradient(F, one), "=", velocity, f"The velocity of its component ${one}$")
-    yield Line(r, ":=", AT_REST, "It rests")
+    yield Line(r, ":=", at_rest(), "It rests")
     yield Line(at_zero((0, 1, 2, 3), (2, 3))[:2, :].col_join(at_zero((2, 3), (0, 1))), "=", mixed,
                "What each pair of components does to the other", part="apart")  # fmt: skip
     yield Line(at_zero((2, 3), (2, 3)), "=", J_j, "The flow of the components along $j$")
