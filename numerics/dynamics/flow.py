@@ -7,7 +7,6 @@ methods, for plateaus are long and quiet and drops short.
 
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
@@ -15,9 +14,8 @@ from jaxtyping import Float
 from scipy.optimize import brentq
 
 from .._checks import duration, finite_array, nonnegative_number, one_of, positive_integer, positive_number, tolerance
-from ..parametrizations.attention import SeparateWeights
 from ..parametrizations.base import Parametrization, check_pair, field_jacobian, vector_field
-from ..tasks.losses import QuadraticLoss, TwoSided
+from ..tasks.losses import QuadraticLoss
 from .large_weights import check_large_weights
 from .solver import IMPLICIT, METHODS, Field, FlowError, Interpolant, Linear, Step, Work, steps
 from .stack import flow_together, stackable
@@ -256,41 +254,14 @@ def _velocity(loss: QuadraticLoss, weights: Parametrization, t_end: float, rtol:
     pure rounding, which the solver would follow in steps of at most rtol over it.
     """
     if _drifts(loss, t_end, rtol):
-        field = vector_field(loss, weights)
+        field = Parametrization.field(weights, loss)
         return lambda t, vector: field(t, vector.astype(np.longdouble)).astype(float)
-    return _separate_velocity(loss, weights) if isinstance(weights, SeparateWeights) else vector_field(loss, weights)
+    return vector_field(loss, weights)
 
 
 def _decaying(field: Field, decay: float, of: Callable[[np.ndarray], np.ndarray] = lambda state: state) -> Field:
     """The field less the decay times the weights, or times what else ``of`` gives."""
     return (lambda t, state: field(t, state) - decay * of(state)) if decay else field
-
-
-def _separate_velocity(loss: QuadraticLoss, weights: SeparateWeights) -> Field:
-    """``vector_field`` for separate attention in a third of its time: keys and queries lie beside each other, and arrays are reused."""
-    (H, R, D), A, C, size = weights.k.shape, loss.A, loss.C, weights.size
-    multiply, subtract, dot, vecdot = np.multiply, np.subtract, np.dot, np.vecdot
-    if isinstance(C, TwoSided) and all(np.array_equal(part, np.diag(np.diag(part))) for part in (C.M, C.Q)):
-        C = partial(multiply, np.outer(np.diag(C.M), np.diag(C.Q)))
-    # The weights, then v_i once more for each entry of keys and queries: products without broadcasting cost half.
-    entries = np.concatenate([np.arange(size), np.tile(np.repeat(np.arange(H), R * D), 2)])
-    state, out, weighted, force, products = map(np.empty, (len(entries), size, (H * R, D), (D, D), size - H))
-    k, q, by_head, _ = state[H:].reshape(4, H * R, D)
-    by_query, by_key = products.reshape(2, H * R, D)
-    keys, moved = k.reshape(H, R * D), by_query.reshape(H, R * D)
-    values, growths, velocities, flat, turned = state[size:], out[:H], out[H:], weighted.T, force.T
-
-    def field(_t: float, vector: np.ndarray) -> np.ndarray:
-        vector.take(entries, 0, state, "clip")
-        multiply(k, by_head, weighted)
-        subtract(A, C(dot(flat, q)), force)
-        dot(q, turned, by_query)
-        dot(k, force, by_key)
-        vecdot(keys, moved, growths)
-        multiply(products, values, velocities)
-        return out.copy()
-
-    return field
 
 
 def above_rounding(atol: float, weights: Parametrization) -> Callable[[np.ndarray], np.ndarray]:

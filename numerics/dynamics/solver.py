@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.integrate import BDF, DOP853, LSODA, RK45, OdeSolver, Radau
 
-Field = Callable[[float, np.ndarray], np.ndarray]
+from ..parametrizations.base import Field
 
 METHODS: dict[str, Callable[..., OdeSolver]] = {"LSODA": LSODA, "DOP853": DOP853, "RK45": RK45, "Radau": Radau, "BDF": BDF}
 IMPLICIT = ("LSODA", "Radau", "BDF")

@@ -7,7 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from .._checks import generator, positive_integer, positive_number, require_room
+from ..tasks.losses import QuadraticLoss
 from ..tasks.regression import RegressionTask, any_task
+from .base import Field
 from .multilinear import Bilinear, Trilinear
 
 
@@ -65,6 +67,30 @@ class SeparateWeights(Trilinear):
         v = rng.normal(size=H) * (w_init / np.sqrt(H))
         k, q = rng.normal(size=(2, H, R, D)) * (w_init / np.sqrt(H * R * D))
         return cls(v, k, q)
+
+    def field(self, loss: QuadraticLoss) -> Field:
+        """That of the base class in a third of its time: keys and queries lie beside each other, and arrays are used again."""
+        (H, R, D), A, C, size = self.k.shape, loss.A, loss.C, self.size
+        multiply, subtract, dot, vecdot = np.multiply, np.subtract, np.dot, np.vecdot
+        # The weights, then v_i once more for each entry of keys and queries: products without broadcasting cost half.
+        entries = np.concatenate([np.arange(size), np.tile(np.repeat(np.arange(H), R * D), 2)])
+        state, out, weighted, force, products = map(np.empty, (len(entries), size, (H * R, D), (D, D), size - H))
+        k, q, by_head, _ = state[H:].reshape(4, H * R, D)
+        by_query, by_key = products.reshape(2, H * R, D)
+        keys, moved = k.reshape(H, R * D), by_query.reshape(H, R * D)
+        values, growths, velocities, flat, turned = state[size:], out[:H], out[H:], weighted.T, force.T
+
+        def field(_t: float, vector: np.ndarray) -> np.ndarray:
+            vector.take(entries, 0, state, "clip")
+            multiply(k, by_head, weighted)
+            subtract(A, C(dot(flat, q)), force)
+            dot(q, turned, by_query)
+            dot(k, force, by_key)
+            vecdot(keys, moved, growths)
+            multiply(products, values, velocities)
+            return out.copy()
+
+        return field
 
     def check_sizes(self, sizes: dict[str, int]) -> None:
         if sizes["R"] > sizes["D"]:

@@ -11,6 +11,7 @@ from .._checks import finite_array, instance
 from ..tasks.losses import QuadraticLoss
 
 Arrays = tuple[np.ndarray, ...]
+Field = Callable[[float, np.ndarray], np.ndarray]
 
 
 class Parametrization:
@@ -77,6 +78,16 @@ class Parametrization:
         """(dB/dW)' G, shaped like the weights: for G = -1/2 dL/dB it is -1/2 dL/dW, the velocity tau dW/dt of (10)."""
         return type(self)(*type(self).spread(finite_array("G", G, self.effective_map().shape), *self.arrays))
 
+    def field(self, loss: QuadraticLoss) -> Field:
+        """``vector_field`` in any precision; a subclass may have a faster one for float64."""
+        combine, spread, force = type(self).combine, type(self).spread, loss.force
+
+        def field(_t: float, vector: np.ndarray) -> np.ndarray:
+            arrays = self.split(vector)
+            return np.concatenate([part.ravel() for part in spread(force(combine(*arrays)), *arrays)])
+
+        return field
+
     def hessian(self, loss: QuadraticLoss) -> Float[np.ndarray, "P P"]:
         """The Hessian of L/2 in the flat weights: (dB/dW)' C (dB/dW) less the curvature of <G, B>."""
         check_pair(loss, self)
@@ -97,23 +108,12 @@ def views(vector: Float[np.ndarray, "*batch P"], shapes: Iterable[tuple[int, ...
     return tuple(parts)
 
 
-def vector_field(loss: QuadraticLoss, weights: Parametrization) -> Callable[[float, np.ndarray], np.ndarray]:
+def vector_field(loss: QuadraticLoss, weights: Parametrization) -> Field:
     """The velocity tau dW/dt = -1/2 dL/dW of equation (10) on flat weights, for an integrator: no checks, no copies."""
-    combine, spread, force = type(weights).combine, type(weights).spread, loss.force
-    layout, start = [], 0
-    for array in weights.arrays:
-        layout.append((start, start + array.size, array.shape))
-        start += array.size
-
-    def field(_t: float, vector: np.ndarray) -> np.ndarray:
-        arrays = [vector[a:b].reshape(shape) for a, b, shape in layout]
-        parts = spread(force(combine(*arrays)), *arrays)
-        return np.concatenate([part.ravel() for part in parts])
-
-    return field
+    return weights.field(loss)
 
 
-def field_jacobian(loss: QuadraticLoss, weights: Parametrization) -> Callable[[float, np.ndarray], np.ndarray]:
+def field_jacobian(loss: QuadraticLoss, weights: Parametrization) -> Field:
     """The Jacobian of ``vector_field`` on flat weights: minus the Hessian of L/2."""
 
     def field(_t: float, vector: np.ndarray) -> np.ndarray:

@@ -14,7 +14,8 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float
 
-from .base import Arrays, Parametrization
+from ..tasks.losses import QuadraticLoss
+from .base import Arrays, Field, Parametrization
 
 
 def _by_head(array: np.ndarray) -> np.ndarray:
@@ -47,6 +48,24 @@ class Bilinear(Parametrization):
         H, rows = len(V), V.reshape(len(V), -1)
         flat = G.reshape(rows.shape[1], -1)
         return (W.reshape(H, -1) @ flat.T).reshape(V.shape), (rows @ flat).reshape(W.shape)
+
+    def field(self, loss: QuadraticLoss) -> Field:
+        """That of the base class in half its time, in arrays that are used again."""
+        (V, W), A, C, state, out = map(_by_head, self.arrays), loss.A, loss.C, np.empty(self.size), np.empty(self.size)
+        (V, W), (dV, dW) = ((flat[: V.size].reshape(V.shape), flat[V.size :].reshape(W.shape)) for flat in (state, out))
+        B, force = np.empty(A.shape), np.empty(A.shape)
+        rows, flat, G, turned = V.T, B.reshape(V.shape[1], -1), force.reshape(V.shape[1], -1), force.reshape(V.shape[1], -1).T
+        copy, subtract, dot = np.copyto, np.subtract, np.dot
+
+        def field(_t: float, vector: np.ndarray) -> np.ndarray:
+            copy(state, vector)
+            dot(rows, W, flat)
+            subtract(A, C(B), force)
+            dot(W, turned, dV)
+            dot(V, G, dW)
+            return out.copy()
+
+        return field
 
     @classmethod
     def jacobian(cls, V: np.ndarray, W: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from .._checks import finite_array, instance
 from ..tasks.regression import RegressionTask
 from .attention import MergedWeights, SeparateWeights
-from .base import Arrays
+from .base import Arrays, Parametrization
 from .multilinear import Bilinear, Trilinear
 
 
@@ -44,6 +44,8 @@ class TwoLayerNetwork(Bilinear):
     def output(self, z: Float[np.ndarray, "P DD"]) -> Float[np.ndarray, " P"]:
         """The network's output on features z, one in each row."""
         return finite_array("z", z, ("P", self.W_1.shape[1])) @ (self.w_2 @ self.W_1)
+
+    field = Parametrization.field
 
     @classmethod
     def combine(cls, w_2: np.ndarray, W_1: np.ndarray) -> np.ndarray:

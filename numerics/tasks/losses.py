@@ -29,8 +29,14 @@ class TwoSided:
     M: Float[np.ndarray, "D D"]
     Q: Float[np.ndarray, "D D"]
 
+    @cached_property
+    def entries(self) -> Float[np.ndarray, "D D"] | None:
+        """The factors of the entries of B if M and Q are diagonal, otherwise None."""
+        diagonal = all(np.array_equal(part, np.diag(np.diag(part))) for part in (self.M, self.Q))
+        return np.outer(np.diag(self.M), np.diag(self.Q)) if diagonal else None
+
     def __call__(self, B: np.ndarray) -> np.ndarray:
-        return self.M @ B @ self.Q
+        return self.M @ B @ self.Q if self.entries is None else self.entries * B
 
     def many(self, maps: np.ndarray) -> np.ndarray:
         """C of each of ``maps``, along their first axes."""
