@@ -146,7 +146,7 @@ class _Tape:
             matrix, symbolic = self.matrix(value), tuple[Any, ...](name.shape)
             shape = (matrix.rows, matrix.cols) if isinstance(matrix, mpmath.matrix) else tuple(np.shape(matrix))
             wanted = tuple(
-                sizes.setdefault(size, have) if isinstance(size, Symbol) else int(size.subs(sizes))
+                sizes.setdefault(size, have) if isinstance(size, Symbol) else int(size if size.is_Integer else size.subs(sizes))
                 for size, have in zip(symbolic, shape[-2:], strict=False)
             )
             if len(shape) < 2 or any(have != want for have, want in zip(shape[-2:], wanted, strict=True)):

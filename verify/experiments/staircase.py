@@ -119,7 +119,7 @@ def training(setting: Setting = DEFAULT, device: str = "cpu") -> "TrainingRun":
 
 @draws.remembered
 def trained_together(setting: Setting, seeds: tuple[int, ...]) -> "TrainingRun":
-    """Networks from several initial weights on the same mini-batches, each step one vectorised operation."""
+    """Networks from several initial weights on the same mini-batches, in single precision: its rounding is far below the batches' noise."""
     return descend(setting, seeds=seeds)
 
 
@@ -130,10 +130,11 @@ def descend(setting: Setting, device: str = "cpu", *, seeds: tuple[int, ...] = (
     from ..training.descent import fresh_batches, train
     from ..training.modules import ReducedSeparate
 
-    networks = [ReducedSeparate(replace(setting, seed=seed).weights).to(device) for seed in seeds or (setting.seed,)]
+    precision = torch.float32 if seeds else torch.float64
+    networks = [ReducedSeparate(replace(setting, seed=seed).weights).to(device, precision) for seed in seeds or (setting.seed,)]
     return train(
         networks if seeds else networks[0],
-        fresh_batches(setting.task, setting.batch_size, torch.Generator(device).manual_seed(setting.seed)),
+        fresh_batches(setting.task, setting.batch_size, torch.Generator(device).manual_seed(setting.seed), dtype=precision),
         steps=setting.steps,
         learning_rate=setting.learning_rate,
         momentum=setting.momentum,

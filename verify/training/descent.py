@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.optim.adam import adam
 from tqdm import tqdm
 
 from ...numerics import QuadraticLoss, RegressionTask
@@ -123,20 +124,24 @@ def _losses_together(network: nn.Module) -> Callable[[dict[str, Tensor], Batch],
         return lambda parameters, batch: (shared if batch[1].ndim == 1 else own)(parameters, batch)
     module = Coefficients(network)
 
-    def coefficients(parameters: dict[str, Tensor]) -> Tensor:
-        return torch.func.functional_call(module, {f"network.{name}": p for name, p in parameters.items()}, ())
-
     @lru_cache(maxsize=1)  # a fixed set has them once
     def features_of(X: Tensor) -> Tensor:
         return network.features(X.flatten(end_dim=-3)).unflatten(0, X.shape[:-2])  # pyright: ignore[reportCallIssue]
 
     def losses(parameters: dict[str, Tensor], batch: Batch) -> Tensor:
         features, y = features_of(batch[0]), batch[1]
-        theta = torch.func.vmap(coefficients)(parameters)
+        theta = torch.func.functional_call(module, {f"network.{name}": p for name, p in parameters.items()}, ())
         predicted = theta @ features.mT if y.ndim == 1 else torch.einsum("spf,sf->sp", features, theta)
         return (predicted - y).square().mean(dim=-1)
 
     return losses
+
+
+def adam_of(weights: list[Tensor], learning_rate: float, epsilon: float = 1e-8) -> Callable[[list[Tensor]], None]:
+    """What moves ``weights`` by a step of PyTorch's Adam, given their gradients; the class would load PyTorch's compiler, for a second."""
+    (means, squares), counts = ([torch.zeros_like(one) for one in weights] for _ in range(2)), [torch.zeros(()) for _ in weights]
+    rule = partial(adam, amsgrad=False, beta1=0.9, beta2=0.999, lr=learning_rate, weight_decay=0.0, eps=epsilon, maximize=False)
+    return torch.no_grad()(lambda gradients: rule(weights, gradients, means, squares, [], counts))
 
 
 @contextmanager
@@ -192,7 +197,7 @@ def train(
         parameters = {name: torch.stack([n.get_parameter(name).detach() for n in several]) for name in parameters}
     parameters = {name: p.requires_grad_() for name, p in parameters.items()}
 
-    adam = torch.optim.Adam(list(parameters.values()), lr=learning_rate) if optimizer == "adam" else None
+    move = adam_of(list(parameters.values()), learning_rate) if optimizer == "adam" else None
     moved = {name: torch.zeros_like(p) for name, p in parameters.items()}
     times, losses, states, batch_size = [], [], {name: [] for name in parameters}, 0
     start = time.perf_counter()
@@ -217,10 +222,8 @@ def train(
                     states[name].append(p.detach().cpu().numpy().copy())
             if weight_decay:
                 gradients = {name: slope + 2 * weight_decay * parameters[name].detach() for name, slope in gradients.items()}
-            if adam is not None:
-                for name, p in parameters.items():
-                    p.grad = gradients[name]
-                adam.step()
+            if move is not None:
+                move(list(gradients.values()))
                 continue
             if optimizer == "sign":
                 gradients = {name: slope.sign() for name, slope in gradients.items()}

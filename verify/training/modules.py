@@ -72,15 +72,15 @@ class Attention(nn.Module):
         gram = X @ X.mT / (self.rho or X.shape[-1] - 1)
         return torch.einsum("pji,pk->pjik", gram, X[:, :, -1]).flatten(start_dim=1)
 
-    def coefficients(self) -> Float[Tensor, " F"]:
-        """The weight of each feature."""
-        return torch.einsum("hj,hik->jik", self.values()[:, -1], self.key_queries()).flatten()
+    def coefficients(self) -> Float[Tensor, "*networks F"]:
+        """The weight of each feature; parameters may be stacked over networks, here and in ``effective_map``."""
+        return torch.einsum("...hj,...hik->...jik", self.values()[..., -1, :], self.key_queries()).flatten(start_dim=-3)
 
 
 class Reduced(Attention):
     """Linear attention that is ``beta' B x_q``: its features are z = vec(beta x_q')."""
 
-    def effective_map(self) -> Float[Tensor, "D D"]:
+    def effective_map(self) -> Float[Tensor, "*networks D D"]:
         """B of ``yhat = beta' B x_q``."""
         raise NotImplementedError(f"{type(self).__name__} must build its effective map")
 
@@ -89,9 +89,9 @@ class Reduced(Attention):
         N = X.shape[-1] - 1
         return cubic_features(X) * (N / (self.rho or N))
 
-    def coefficients(self) -> Float[Tensor, " D*D"]:
+    def coefficients(self) -> Float[Tensor, "*networks D*D"]:
         """vec(B), columns stacked as in z."""
-        return self.effective_map().mT.flatten()
+        return self.effective_map().mT.flatten(start_dim=-2)
 
 
 class MergedAttention(Attention):
@@ -140,9 +140,9 @@ class ReducedMerged(Reduced):
     def key_queries(self) -> Tensor:
         return nn.functional.pad(self.U, (0, 1, 0, 1))
 
-    def effective_map(self) -> Float[Tensor, "D D"]:
+    def effective_map(self) -> Float[Tensor, "*networks D D"]:
         """B of ``yhat = beta' B x_q``."""
-        return torch.einsum("h,hij->ij", self.v, self.U)
+        return torch.einsum("...h,...hij->...ij", self.v, self.U)
 
     def weights(self) -> MergedWeights:
         """The weights as the numerical layer holds them."""
@@ -162,9 +162,9 @@ class ReducedSeparate(Reduced):
     def key_queries(self) -> Tensor:
         return nn.functional.pad(self.k.mT @ self.q, (0, 1, 0, 1))
 
-    def effective_map(self) -> Float[Tensor, "D D"]:
+    def effective_map(self) -> Float[Tensor, "*networks D D"]:
         """B of ``yhat = beta' B x_q``."""
-        return torch.einsum("h,hri,hrj->ij", self.v, self.k, self.q)
+        return (self.v[..., None, None] * self.k).flatten(-3, -2).mT @ self.q.flatten(-3, -2)
 
     def weights(self) -> SeparateWeights:
         """The weights as the numerical layer holds them."""

@@ -85,9 +85,9 @@ def trained_with_momentum(flow) -> float:
     loss, weights, worst = (SampleMoments.from_batches([(X.mT.numpy(), y.numpy())], context="mean").reduced().loss(), random_start(), 0.0)
     for momentum, step in ((0.9, 0.05), (0.99, 0.002)):
         count = round(150 * (1 - momentum) / (2 * step))
-        run = train(ReducedSeparate(weights), fixed_set((X, y)), steps=count, learning_rate=step, momentum=momentum, progress=False)
+        run = train([ReducedSeparate(weights)], fixed_set((X, y)), steps=count, learning_rate=step, momentum=momentum, progress=False)
         curve = flow(loss, weights, step, momentum, run.times[-1]).loss_at(run.times)
-        worst = max(worst, float(np.abs(run.batch_loss - curve).max() / run.batch_loss[0]))
+        worst = max(worst, float(np.abs(run.batch_loss[:, 0] - curve).max() / run.batch_loss[0, 0]))
     return worst
 
 

@@ -11,7 +11,7 @@ from ....numerics import QuadraticLoss, RegressionTask, SampleMoments, SeparateW
 from ....theory.notation import H, a, e, k_i, lambda_, q_i, v_i, w_init
 from ....theory.results.discretisation.sign_descent import epsilon, sign_k, sign_q, sign_v, u, x
 from ...experiments import draws
-from ...training.descent import TrainingRun, fixed_set, train
+from ...training.descent import TrainingRun, adam_of, fixed_set, train
 from ...training.modules import ReducedSeparate
 from ...training.sequences import draw_sequences
 from ..book import claim, wrong
@@ -122,7 +122,7 @@ def time_of_one_direction(time) -> float:
     moment = task.second_moment_eigenvalues[0]
     for heads, scale in ((1, 0.1), (2, 0.03), (4, 0.001)):
         start = aligned(task, draws.generator(43, heads), scale, heads=heads)
-        run = sign_descent(QuadraticLoss.population(task), start, steps=15_000, learning_rate=1e-4)
+        run = sign_descent(QuadraticLoss.population(task), start, steps=5_000, learning_rate=3e-4)
         v, k, q = run.arrays.values()
         learned = int(np.argmax((v * k[:, :, 0, 0] * q[:, :, 0, 0]).sum(axis=1) >= 0.8 / moment))
         errors.append(abs(run.times[learned] / time(0.8, moment, heads, scale) - 1))
@@ -177,12 +177,12 @@ def scaled_times() -> dict[str, Any]:
 @wrong("a larger epsilon", partial(adam, epsilon=1e-6))
 @wrong("signs", sign_descent)
 def adam_of_torch(rule) -> float:
-    """The loss of 300 steps of torch.optim.Adam on 200 sequences, against the NumPy rule on their exact moments."""
+    """The loss of 300 steps of PyTorch's Adam on 200 sequences, against the NumPy rule on their exact moments."""
     X, y = draw_sequences(ALIKE, 200, draws.torch_generator(46))
     loss = SampleMoments.from_batches([(X.mT.numpy(), y.numpy())], context="mean").reduced().loss()
     start = aligned(ALIKE, draws.generator(46), 0.1, least=0.5)
-    run = train(ReducedSeparate(start), fixed_set((X, y)), steps=300, learning_rate=0.01, optimizer="adam", progress=False)
-    return float(np.abs(run.batch_loss - rule(loss, start, steps=300, learning_rate=0.01).loss).max())
+    run = train([ReducedSeparate(start)], fixed_set((X, y)), steps=300, learning_rate=0.01, optimizer="adam", progress=False)
+    return float(np.abs(run.batch_loss[:, 0] - rule(loss, start, steps=300, learning_rate=0.01).loss).max())
 
 
 _STEP, _BELOW = (compiled("V8-adam", (x, epsilon), part=part) for part in ("step", "below"))
@@ -193,15 +193,14 @@ _STEP, _BELOW = (compiled("V8-adam", (x, epsilon), part=part) for part in ("step
 @wrong("gradient flow", _BELOW)
 @wrong("epsilon in the root", lambda g, eps: g / (g**2 + eps) ** 0.5)
 def first_step_of_adam(move) -> float:
-    """The move of each weight at the first step of torch.optim.Adam, and at the hundredth at a steady gradient, at epsilon from 1e-8 to
-    1."""
+    """The move of each weight at the first step of PyTorch's Adam, and at the hundredth at a steady gradient, at epsilon from 1e-8 to 1."""
     slopes, errors = draws.generator(47).standard_normal(20), []
     for small in (1e-8, 1e-2, 1.0):
         weights = torch.zeros(20, dtype=torch.float64)
-        optimizer, weights.grad = torch.optim.Adam([weights], lr=1.0, eps=small), torch.tensor(slopes)
+        step = adam_of([weights], 1.0, small)
         for _ in range(100):
             before = weights.clone()
-            optimizer.step()
+            step([torch.tensor(slopes)])
             errors.append(np.abs((before - weights).numpy() - [move(slope, small) for slope in slopes]).max())
     return float(max(errors))
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from scipy.stats import norm
+from scipy.special import ndtr, ndtri
 
 from ....numerics import FullMergedWeights, MixedTask, QuadraticLoss, RegressionTask, SampleMoments, compiled, gradient_flow
 from ....theory.notation import D, N, lambda_
@@ -42,7 +42,7 @@ def deviation(kind: str, loss: QuadraticLoss) -> float:
     sampled, exact = _sampled(kind), np.concatenate([loss.A.ravel(), loss.matrix.ravel()])
     error = sampled.std(axis=0, ddof=1) / np.sqrt(len(sampled))
     largest = (np.abs(sampled.mean(axis=0) - exact) / np.where(error > 0, error, np.inf)).max()
-    return float(norm.isf(min(norm.sf(largest) * max(np.count_nonzero(error) / 16, 1), 0.5)))
+    return float(abs(ndtri(min(ndtr(-largest) * max(np.count_nonzero(error) / 16, 1), 0.5))))
 
 
 @claim("V6", method="Monte Carlo", theory=lambda: problem().training_loss)

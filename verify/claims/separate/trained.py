@@ -130,8 +130,8 @@ def stopped_networks_do_component_regression(algorithm) -> float:
 def white_training(steps: int = 500, learning_rate: float = 0.01, batch_size: int = 2048) -> TrainingRun:
     """Merged attention from balanced weights on white tokens."""
     task = white_task()
-    source = fresh_batches(task, batch_size, draws.torch_generator(15))
-    networks = [ReducedMerged(balanced_white_weights(task, 0.1))]  # one of several, which share the features of a batch
+    source = fresh_batches(task, batch_size, draws.torch_generator(15), dtype=torch.float32)
+    networks = [ReducedMerged(balanced_white_weights(task, 0.1)).float()]  # one of several, which share the features of a batch
     return train(networks, source, steps=steps, learning_rate=learning_rate, progress=False)
 
 
