@@ -41,12 +41,15 @@ class Variation:
     def starts(self) -> tuple[SeparateWeights, ...]:
         """The first starts that the seed of the check draws from which the flows of all runs ``like`` it show all plateaus, each for a
         fifth of its even share of the run or longer."""
-        return _selected(tuple(one for one in RUNS.values() if one.like == self.like != "") or (self,))
+        return self._first(STARTS)
 
     @property
     def weights(self) -> SeparateWeights:
         """The first of the selected starts."""
-        return self.starts[0]
+        return self._first(1)[0]
+
+    def _first(self, count: int) -> tuple[SeparateWeights, ...]:
+        return _selected(tuple(one for one in RUNS.values() if one.like == self.like != "") or (self,), count)
 
     @property
     def loss(self) -> QuadraticLoss:
@@ -54,9 +57,9 @@ class Variation:
 
 
 @remembered
-def _selected(runs: tuple[Variation, ...]) -> tuple[SeparateWeights, ...]:
+def _selected(runs: tuple[Variation, ...], count: int) -> tuple[SeparateWeights, ...]:
     rng, found = draws.generator(11), []
-    while len(found) < STARTS:
+    while len(found) < count:
         weights = runs[0].draw(rng)
         if all(_rests(run, weights) for run in runs):
             found.append(weights)

@@ -24,7 +24,7 @@ from .. import formulas
 from ..book import claim, wrong
 from .features import population_loss, sequences
 from .models import TASK, largest, prompts, random
-from .moments import TILTED, largest_score
+from .moments import TILTED, largest_product_score, largest_score
 
 Definition = Callable[[Mapping], Any]
 SIZES = {D: 3, N: 5, H: 4, R: 2}
@@ -80,8 +80,7 @@ def targets_are_linear(targets: tuple[Definition, Definition]) -> float:
 
 
 def _first_two_moments(samples: np.ndarray, mean: np.ndarray, covariance: np.ndarray | float) -> float:
-    squares = samples[:, :, None] * samples[:, None, :]
-    return max(largest_score(samples, mean[:, 0]), largest_score(squares, covariance))
+    return max(largest_score(samples, mean[:, 0]), largest_product_score(samples, covariance))
 
 
 @claim("2", method="Monte Carlo", theory=(defined("2", "mean"), defined("2", "covariance")))

@@ -9,7 +9,7 @@ from ...training.modules import cubic_features
 from ...training.sequences import draw_sequences
 from .. import formulas
 from ..book import claim, wrong
-from .moments import TILTED, largest_score
+from .moments import TILTED, largest_product_score, largest_score
 
 
 @draws.remembered
@@ -47,7 +47,7 @@ def feature_target_sampled(target) -> float:
 def feature_covariance_sampled(covariance) -> float:
     """E(z z') over 200,000 sequences read from X."""
     z = cubic_features(sequences()[0]).numpy()
-    return largest_score((z[:, :, None] * z[:, None, :]).reshape(len(z), -1), covariance(TILTED).ravel())
+    return largest_product_score(z, covariance(TILTED))
 
 
 @claim("43", method="linear algebra", theory=feature_precision)

@@ -9,7 +9,12 @@ from ....theory.results.estimators.task_diversity import kappa, theta, u
 from ...experiments.draws import remembered
 from ..book import claim, wrong
 from ..tolerances import LARGE_DIMENSION
-from ..variations.finite_tasks import drawn_tasks
+from ..variations.finite_tasks import drawn_tasks, second_moments
+
+
+@remembered
+def _drawn(count: int, number: int, size: int) -> np.ndarray:
+    return second_moments(drawn_tasks(count, number, size, 114))
 
 
 @remembered
@@ -18,15 +23,12 @@ def _high_dimensional(ratio: float, small: float, noise: float) -> tuple[float, 
     means = []
     for size, count in ((40, 400), (80, 200)):
         length, number = (1 + noise) * size / small, round(ratio * size)
-        W = drawn_tasks(count, number, size, 114)
-        second = np.swapaxes(W, 1, 2) @ W / number
-        P, one = np.trace(second, axis1=1, axis2=2), np.eye(size)
-        M = (1 + 1 / length) * second + ((P + noise * size) / length)[:, None, None] * one
-        map_ = np.linalg.solve(M, second)
-        seen = P - np.einsum("cij,cji->c", second, map_)
-        new_moment = 1 + (1 + size + noise * size) / length
-        new = size - 2 * np.trace(map_, axis1=1, axis2=2) + new_moment * np.einsum("cij,cij->c", map_, map_)
-        means.append(np.array([seen.mean(), new.mean()]) / size)
+        second = _drawn(count, number, size)
+        P = second.sum(axis=1, keepdims=True)
+        map_ = second / ((1 + 1 / length) * second + (P + noise * size) / length)
+        seen, new_moment = second * (1 - map_), 1 + (1 + size + noise * size) / length
+        new = size + (map_ * (new_moment * map_ - 2)).sum(axis=1)
+        means.append(np.array([seen.sum(axis=1).mean(), new.mean()]) / size)
     extrapolated = 2 * means[1] - means[0]
     return float(extrapolated[0]), float(extrapolated[1])
 

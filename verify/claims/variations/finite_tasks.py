@@ -158,20 +158,22 @@ def drawn_tasks(count: int, number: int, size: int, key: int) -> np.ndarray:
     return draws.generator(key).standard_normal((count, number, size))
 
 
+def second_moments(W: np.ndarray) -> np.ndarray:
+    """The eigenvalues of Sigma_w, but for those that are zero, of each draw of tasks: everything about it is diagonal with it."""
+    number, size = W.shape[1:]
+    return np.linalg.eigvalsh((np.swapaxes(W, 1, 2) @ W if number > size else W @ np.swapaxes(W, 1, 2)) / number)
+
+
 @draws.remembered
 def _orders(number: int, size: int, noise: float) -> tuple[np.ndarray, np.ndarray]:
     """N times the risk at N = 1e8, and N^2 times what it differs from the first order at N = 2e4, of draws of tasks."""
-    W = drawn_tasks(40_000, number, size, 112)
-    second, rank, found = np.swapaxes(W, 1, 2) @ W / number, min(number, size), []
-    P = np.trace(second, axis1=1, axis2=2)
+    second, rank, found = second_moments(drawn_tasks(40_000, number, size, 112)), min(number, size), []
+    P = second.sum(axis=1, keepdims=True)
     for length in (1e8, 2e4):
-        M = (1 + 1 / length) * second + ((P + noise) / length)[:, None, None] * np.eye(size)
+        map_ = second / ((1 + 1 / length) * second + (P + noise) / length)
         # the loss at the minimum: that of the learned map on noise and on a context of few tokens
-        map_ = np.linalg.solve(M, second)
-        left = np.eye(size) - map_
-        risk = np.einsum("cij,cik,ckj->c", left, second, left) + (np.einsum("cij,cik,ckj->c", map_, second, map_)) / length
-        risk += (P + noise) / length * np.einsum("cij,cij->c", map_, map_)
-        found.append(length * risk if length > 1e6 else length**2 * (risk - ((1 + rank) * P + rank * noise) / length))
+        risk = ((1 - map_) ** 2 * second + map_**2 * (second + P + noise) / length).sum(axis=1)
+        found.append(length * risk if length > 1e6 else length**2 * (risk - ((1 + rank) * P[:, 0] + rank * noise) / length))
     return found[0], found[1]
 
 
@@ -217,7 +219,7 @@ def waiting_over_draws(parts) -> float:
     scores = []
     for number, size in ((8, 3), (3, 8)):
         one = root**2 if size == 3 else np.eye(size)
-        values = np.linalg.svd(drawn_tasks(40_000, number, size, 113) @ one / number**0.5, compute_uv=False)
+        squares = second_moments(drawn_tasks(40_000, number, size, 113) @ one)
         expected = parts["many"](one, size, number) if number > size else parts["few"](size, number)
-        scores.append(largest_score((values**-2).sum(axis=1), float(expected)))
+        scores.append(largest_score((1 / squares).sum(axis=1), float(expected)))
     return max(scores)
