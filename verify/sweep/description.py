@@ -21,7 +21,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache, cached_property
 from importlib.metadata import version
@@ -54,7 +54,7 @@ class Run:
     @cached_property
     def name(self) -> str:
         """A hash of everything that the result depends on: a finished run of this name is not made again."""
-        parameters = {**asdict(self), "version": _version()}
+        parameters = {"method": self.method, "setting": vars(self.setting), "points": self.points, "version": _version()}
         return hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()[:24]
 
 
@@ -123,7 +123,8 @@ def _sweep(document: Mapping[str, Any]) -> Sweep:
             raise ValueError(f"setting or vary: {parameter.replaces} or {parameter.name} must be given, and not both")
     sweep = Sweep(Run(method, Setting(**checked), points), axes)
     _checked("vary: the number of runs", len(sweep), COUNT)
-    for _, run in sweep.runs():  # finds values that are wrong together, such as a rank above the dimension
+    unlike = tuple(replace(axis, rows=axis.rows[:1]) if axis.names == ("seed",) else axis for axis in axes)  # every seed fits
+    for _, run in replace(sweep, axes=unlike).runs():  # finds values that are wrong together, such as a rank above the dimension
         try:
             run.setting.check(run.method)
         except ValueError as problem:

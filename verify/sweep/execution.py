@@ -31,7 +31,6 @@ from ...numerics.tasks.losses import QuadraticLoss
 from ..experiments.setting import Setting
 from ..experiments.staircase import descend, descended, plateaus
 from ..files import require_directory
-from ..training.descent import one_thread
 from .description import Run, Sweep
 
 CHUNK, CHUNK_FILE = 250, "chunk-"  # flows that go side by side: they bound the memory of a process
@@ -46,13 +45,12 @@ def make(run: Run) -> xr.Dataset:
     """
     setting, loss = run.setting, QuadraticLoss.population(run.setting.task)
     times = np.linspace(0.0, setting.duration, run.points)
-    with one_thread():
-        if run.method == "flow":
-            flow = gradient_flow(loss, setting.weights, t_end=setting.duration, weight_decay=setting.weight_decay)
-            curve, found = np.asarray(flow.loss_at(times)), plateaus(flow)
-        else:
-            at, values = _descended(run.method, setting, loss)
-            curve, found = np.interp(times, at, values), find_plateaus(at, values)
+    if run.method == "flow":
+        flow = gradient_flow(loss, setting.weights, t_end=setting.duration, weight_decay=setting.weight_decay)
+        curve, found = np.asarray(flow.loss_at(times)), plateaus(flow)
+    else:
+        at, values = _descended(run.method, setting, loss)
+        curve, found = np.interp(times, at, values), find_plateaus(at, values)
     parts = (curve, found.drops, *_predicted(setting, [setting.weights]), found.levels)
     return xr.Dataset({name: (axis, part) for (name, axis), part in zip(KEPT.items(), parts, strict=True)}, {"time": ("point", times)})
 
@@ -71,14 +69,12 @@ def make_chunk(runs: tuple[Run, ...]) -> tuple[xr.Dataset | None, dict[str, str]
 
 
 def _side_by_side(runs: tuple[Run, ...]) -> xr.Dataset:
-    first = runs[0]
-    with one_thread():
-        starts = [run.setting.weights for run in runs]
-        population, decay = QuadraticLoss.population(first.setting.task), first.setting.weight_decay
-        flows = gradient_flow(population, starts, t_end=first.setting.duration, weight_decay=decay)
-        curves, found = flows.loss_at(np.linspace(0.0, first.setting.duration, first.points)), find_plateaus(flows)
-        predicted = _predicted(first.setting, starts)
-        rows = [[curve, one.drops, drops, one.levels] for curve, one, drops in zip(curves, found, predicted, strict=True)]
+    first, starts = runs[0], [run.setting.weights for run in runs]
+    population, decay = QuadraticLoss.population(first.setting.task), first.setting.weight_decay
+    flows = gradient_flow(population, starts, t_end=first.setting.duration, weight_decay=decay)
+    curves, found = flows.loss_at(np.linspace(0.0, first.setting.duration, first.points)), find_plateaus(flows)
+    predicted = _predicted(first.setting, starts)
+    rows = [[curve, one.drops, drops, one.levels] for curve, one, drops in zip(curves, found, predicted, strict=True)]
     return _joined([run.name for run in runs], rows, first)
 
 
@@ -230,11 +226,12 @@ def gather(sweep: Sweep, directory: Path) -> xr.Dataset:
     ``predicted_drop_time`` and ``plateau_loss`` have as many places as the run with the most, the rest NaN. The attribute ``setting``
     holds what all runs share, as JSON.
     """
-    kept, parts, load = _kept(directory), {}, cache(load_results)
+    kept, parts = _kept(directory), {}
+    load = cache(lambda path: {name: part.values for name, part in load_results(path).items()})
     for place, run in sweep.runs():
         if run.name in kept:
             path, i = kept[run.name]
-            parts[place] = {name: load(path)[name].values[slice(None) if i is None else i] for name in KEPT}
+            parts[place] = {name: load(path)[name][slice(None) if i is None else i] for name in KEPT}
     grid = tuple(axis.names[0] for axis in sweep.axes)
     variables: dict[str, Any] = {}
     drops = max((len(part[name]) for part in parts.values() for name in ("drop_time", "predicted_drop_time")), default=0)
