@@ -143,13 +143,13 @@ def _all_distinct(point) -> None:
 
 
 MULTIPLICITIES = Condition(
-    r"$g_j$ are the multiplicities of the $J$ eigenvalues, $\sum_j g_j = D$, and some eigenvalue is repeated",
+    r"$g_j$ are the multiplicities of the $J$ positive eigenvalues, $\sum_j g_j = D$, and some eigenvalue is repeated",
     lambda point: _are_multiplicities(point) and point[J] < point[D],
     _multiplicities,
     _all_distinct,
 )
 DISTINCT = Condition(
-    "The eigenvalues are distinct", lambda point: _are_multiplicities(point) and point[J] == point[D], _all_distinct, _multiplicities
+    "Distinct positive eigenvalues", lambda point: _are_multiplicities(point) and point[J] == point[D], _all_distinct, _multiplicities
 )
 FEW_SLOTS = Condition("$R H < D$", lambda point: point[R] * point[H] < point[D])
 ENOUGH_SLOTS = Condition(r"$R H \ge D$", lambda point: not FEW_SLOTS.holds(point), None, lambda point: point.values.update({R: 1, H: 1}))

@@ -178,7 +178,7 @@ def first_condition(task: Task = PAPER) -> Lines:
 @states("map", lambda: learned / lambda_ * ridge(lambda_))
 @states("slot", lambda: sqrt(ridge(lambda_) / (lambda_ * v_positive)))
 @given(POSITIVE_DEFINITE, direction, TRACE)
-@note(r"$\boldsymbol{k}_i$ and $\boldsymbol{q}_i$ are the columns of one slot, $v$ is the value weight of its head")
+@note(r"$\boldsymbol{k}_i$ and $\boldsymbol{q}_i$ are the columns of one slot, $v>0$ is the value weight of its head")
 @erratum(
     "With all weights but $r = 1$ set to zero, as in the paper, it takes $m$ heads; filling the slots of "
     r"a head one after the other, $m \le R H$ is enough"

@@ -152,7 +152,7 @@ def _redundant(point: Point) -> None:
 AT_REST = {kappa * V * theta.T: M_S.I * Lambda_S, Lambda * W: W * Lambda_S, Lambda * W_perp: W_perp * Lambda_perp}
 FIXED_POINT = satisfying(
     r"At a fixed point: the columns of $\boldsymbol{W}$ are the learned eigenvectors, those of $\boldsymbol{W}_\perp$ the others, with the "
-    r"eigenvalues $\boldsymbol{\Lambda}_S$ and $\boldsymbol{\Lambda}_\perp$ of $\boldsymbol{\Lambda}$, $\boldsymbol{M}_S$ and "
+    r"positive eigenvalues $\boldsymbol{\Lambda}_S$ and $\boldsymbol{\Lambda}_\perp$ of $\boldsymbol{\Lambda}$, $\boldsymbol{M}_S$ and "
     r"$\boldsymbol{M}_\perp$ of $\boldsymbol{M} = \mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$; the active slots have "
     r"$\boldsymbol{\kappa V\theta}^\top=\boldsymbol{M}_S^{-1}\boldsymbol{\Lambda}_S$; $\boldsymbol{e}_d$ is not learned",
     AT_REST,
