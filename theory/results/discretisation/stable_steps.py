@@ -1,4 +1,4 @@
-r"""How steeply the loss curves at each fixed point, so that a step is stable there (V8-stable).
+r"""How steeply the loss curves at the fixed points of minimal norm, so that a step is stable there (V8-stable).
 
 The curvatures are the eigenvalues of the Hessian of F = L/2. Descent on L is stable along one of them for eta kappa < 1, heavy ball for
 eta kappa < 1 + mu (V8-modified). At a saddle the negative ones are the ways out; the largest still bounds the step.
@@ -69,7 +69,7 @@ def _loss_lines(form: Any) -> tuple[Line, ...]:
     return SECOND_MOMENT, Line(F, ":=", population_error(form) / 2, "Half the loss"), Line(F, "=", closed, "(9-closed)")
 
 
-@register("V8-stable", "The curvatures of separate attention at each of its fixed points")
+@register("V8-stable", "The curvatures of separate attention at its fixed points of minimal norm")
 @states("head", lambda: 3 * lambda_d**2 * b_d ** Rational(1, 3))
 @states("pair", lambda: lambda_d * lambda_j / b_d * (b_d ** Rational(4, 3) + b_j ** Rational(4, 3)))
 @states("unlearned", lambda: (
@@ -152,7 +152,7 @@ AT_MINIMUM = Condition(
 MINIMUM = {"conditions": (AT_MINIMUM,)}
 
 
-@register("V8-stable-merged", "The curvatures of merged attention at its two fixed points")
+@register("V8-stable-merged", "The curvatures of merged attention at zero and at its balanced minimum")
 @states("zero", lambda: sqrt(lambda_d**4 + lambda_j**4))
 @states("entry", lambda: SIZE * lambda_d * lambda_j / b_d)
 @states("diagonal", lambda: (

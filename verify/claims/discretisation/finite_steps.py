@@ -41,7 +41,7 @@ _STABLE = parts_of("V8-stable", _ARGUMENTS, "head", "pair", "unlearned", "unlear
 @wrong("the ways out left out", {"unlearned, smaller": times(0)})
 @wrong("half of a pair's", {"pair": times(1 / 2)})
 def curvature_at_fixed_points(curvature) -> float:
-    """The curvatures at each of the 16 fixed points of separate attention, and zeros, against the spectrum of the Hessian."""
+    """The curvatures at all 16 fixed points of minimal norm of separate attention, and zeros, against the spectrum of the Hessian."""
     values, errors = list(zip(TASK.eigenvalues, TASK.eigenvalues / TASK.second_moment_eigenvalues, strict=True)), []
     for learned in fixed_point_sets(TASK, heads=4):
         spectrum = separate_fixed_point(TASK, learned, heads=4).spectrum

@@ -86,7 +86,7 @@ def saddle_loss(task: RegressionTask, directions: tuple[int, ...]) -> float:
 @claim("59", method="linear algebra", theory=saddle_loss)
 @wrong("N + 1 for N", formulas.longer_context)
 def losses_of_all_sets(loss) -> float:
-    """The loss at all 16 fixed points, from their weights."""
+    """The loss of all 16 sets of learned eigenvectors, from weights of minimal norm."""
     return max(abs(LOSS.value(fixed_point(TASK, S).effective_map()) - loss(TASK, S)) for S in SETS)
 
 
