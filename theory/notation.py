@@ -25,7 +25,12 @@ class MatrixLetter(MatrixSymbol):
     """
 
     def __new__(cls, name, rows, columns, latex=None, symmetric=S.false):
-        plain = MatrixSymbol(name, rows, columns)  # checks the dimensions
+        try:
+            plain = MatrixSymbol(name, rows, columns)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"the sizes of {name} must be letters such as D, or positive integers, got {rows!r} and {columns!r}"
+            ) from error
         latex = plain.name if latex is None else str(latex)
         return super(MatrixSymbol, cls).__new__(cls, *plain.args, Str(latex), sympify(symmetric))
 
@@ -57,6 +62,8 @@ def vector(name, size, *, latex=None):
 
 def _bold(name):
     """``A`` -> bold A, ``k_i`` -> bold k with subscript i, ``A_hat`` -> bold A under a hat; ``WK`` is one letter of two."""
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"name must be a text such as 'U' or 'k_i', got {name!r}")
     stem, _, index = name.partition("_")
     hat, index = index == "hat", "_".join(filter(None, index.split("_")))
     greek = translate(stem)

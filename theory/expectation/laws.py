@@ -192,7 +192,7 @@ def laws_by_symbol(law, present: Iterable = ()) -> dict:
         given = (law,)
     elif isinstance(law, Mapping):
         given = tuple(law.values())
-        if any(symbol != one.symbol for symbol, one in law.items()):
+        if any(symbol != getattr(one, "symbol", None) for symbol, one in law.items()):
             raise ValueError(f"expect: each key of law must be the symbol of its law, got {law}")
     elif isinstance(law, Iterable):
         given = tuple(law)

@@ -106,6 +106,8 @@ class Written:
 
     def __init__(self, start: str, steps: Iterable[str], let: Iterable[str] = ()) -> None:
         self.steps = list(steps)
+        if not all(isinstance(text, str) for text in (start, *self.steps)):
+            raise TypeError(f"a derivation must be given as texts, got {start!r} and {self.steps!r}")
         if len(self.steps) > MAX_STEPS:
             raise ValueError(f"steps: a derivation has at most {MAX_STEPS}, got {len(self.steps)}")
         self.letters = Letters()

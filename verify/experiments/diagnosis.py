@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from scipy.optimize import fminbound
 
+from ...numerics._checks import finite_array, instance, positive_number
 from ...numerics.dynamics.flow import gradient_flow
 from ...numerics.dynamics.large_weights import LargeWeightsWarning
 from ...numerics.dynamics.solver import FlowError
@@ -92,7 +93,8 @@ def diagnose(times: Curve, loss: Curve, setting: Setting, *, noise: float = 5e-3
 
     Raises ``ValueError`` for curves that are not two increasing lists of one length.
     """
-    t, y = np.asarray(times, dtype=float), np.asarray(loss, dtype=float)
+    noise, setting = positive_number("noise", noise), instance("setting", setting, Setting)
+    t, y = finite_array("times", times), np.asarray(loss, dtype=float)
     if t.ndim != 1 or t.shape != y.shape or len(t) < 2 or not (np.diff(t) > 0).all() or t[0] < 0:
         raise ValueError(f"times and loss must be two lists of one length, times increasing, got {t.shape} and {y.shape}")
     good = np.isfinite(y)

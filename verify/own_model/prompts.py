@@ -21,10 +21,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ...numerics._checks import instance
 from ...numerics.own_model.loss import constant_values, model_loss, weight_arrays
 from ...numerics.tasks.regression import RegressionTask
 from ...theory.model import Model
 from ...theory.notation import D, Lambda, Lambda_hat, N, beta, x_q
+from ..training.sequences import GENERATOR
 from .sampling import Values, as_tensors, draw, evaluate
 
 BATCHES = 64  # independent averages, for the standard error of each entry of the gradient
@@ -64,8 +66,7 @@ def check_model(
     """
     if isinstance(count, bool) or not isinstance(count, Integral) or count < 2 * BATCHES:
         raise ValueError(f"count must be an integer of at least {2 * BATCHES}, got {count!r}")
-    if not isinstance(generator, torch.Generator):
-        raise TypeError(f"generator must be a torch.Generator, such as torch.Generator().manual_seed(0), got {generator!r}")
+    instance("generator", generator, torch.Generator, GENERATOR)
     loss, flat = model_loss(model, task, weights=weights, constants=constants)
     parameters = {
         weight: torch.tensor(part, dtype=torch.float64, requires_grad=True)
@@ -120,7 +121,7 @@ class ModelNetwork(nn.Module):
         super().__init__()
         arrays = weight_arrays(model, task, weights)
         sizes = {D: task.dimension, N: task.context_length}
-        known = {Lambda: task.covariance, **constant_values(model, constants or {}, sizes)}
+        known = {Lambda: task.covariance, **constant_values(model, {} if constants is None else constants, sizes)}
         hidden = (model.prediction.free_symbols & model.random.keys()) - set(VISIBLE)
         if hidden:
             raise ValueError(

@@ -22,7 +22,7 @@ from torch.optim.adam import adam
 from tqdm import tqdm
 
 from ...numerics import QuadraticLoss, RegressionTask
-from ...numerics._checks import nonnegative_number, one_of, positive_integer, positive_number
+from ...numerics._checks import instance, nonnegative_number, one_of, positive_integer, positive_number
 from ...numerics.dynamics.momentum import check_momentum
 from ...numerics.dynamics.results import Result, Variable, time_variable
 from . import OPTIMIZERS
@@ -75,6 +75,7 @@ class TrainingRun(Result):
 
 def fresh_batches(task: RegressionTask, batch_size: int, generator: torch.Generator, **options) -> Callable[[], Batch]:
     """A source of mini-batches that are never seen twice; ``options`` go to :func:`draw_sequences`."""
+    batch_size = positive_integer("batch_size", batch_size)
     return lambda: draw_sequences(task, batch_size, generator, **options)
 
 
@@ -186,10 +187,8 @@ def train(
     if momentum and optimizer != "sgd":
         raise ValueError(f"momentum must be 0 with the optimizer {optimizer}, got {momentum!r}")
     advance = 2 * learning_rate / (1 - momentum) if optimizer == "sgd" else learning_rate
-    if not isinstance(networks, nn.Module) and not networks:
-        raise ValueError("networks must hold at least one network, got an empty list")
-    several = [] if isinstance(networks, nn.Module) else networks
-    network = networks if isinstance(networks, nn.Module) else networks[0]
+    several = [] if isinstance(networks, nn.Module) else list(instance("networks", networks, Sequence, "a network or a list of them"))
+    network, *_ = [instance("networks", one, nn.Module, "at least one torch.nn.Module") for one in several or [networks]]
 
     losses_of = _losses_together(network) if several else partial(mean_squared_error, network)
     parameters = {name: p.detach().clone() for name, p in network.named_parameters()}

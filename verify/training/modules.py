@@ -15,14 +15,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ...numerics._checks import finite_array, instance, positive_number
 from ...numerics.parametrizations.attention import MergedWeights, SeparateWeights
 
 
-def _parameter(array: object) -> nn.Parameter:
+def _parameter(name: str, array: object) -> nn.Parameter:
     """A copy of an array as a parameter, float64 unless it already is a tensor of another precision."""
     if isinstance(array, Tensor):
         return nn.Parameter(array.detach().clone())
-    return nn.Parameter(torch.tensor(array, dtype=torch.float64))
+    return nn.Parameter(torch.tensor(finite_array(name, array)))
 
 
 class Attention(nn.Module):
@@ -35,7 +36,7 @@ class Attention(nn.Module):
     def __init__(self, *, softmax: bool = False, rho: float | None = None):
         super().__init__()
         self.softmax = softmax
-        self.rho = rho
+        self.rho = None if rho is None else positive_number("rho", rho)
 
     def values(self) -> Float[Tensor, "H D+1 D+1"]:
         """The matrices W^V."""
@@ -99,7 +100,7 @@ class MergedAttention(Attention):
 
     def __init__(self, value, key_query, **options):
         super().__init__(**options)
-        self.value, self.key_query = _parameter(value), _parameter(key_query)
+        self.value, self.key_query = _parameter("value", value), _parameter("key_query", key_query)
 
     def values(self) -> Tensor:
         return self.value
@@ -113,7 +114,7 @@ class SeparateAttention(Attention):
 
     def __init__(self, value, key, query, **options):
         super().__init__(**options)
-        self.value, self.key, self.query = _parameter(value), _parameter(key), _parameter(query)
+        self.value, self.key, self.query = _parameter("value", value), _parameter("key", key), _parameter("query", query)
 
     def values(self) -> Tensor:
         return self.value
@@ -132,7 +133,7 @@ class ReducedMerged(Reduced):
 
     def __init__(self, weights: MergedWeights, **options):
         super().__init__(**options)
-        self.v, self.U = _parameter(weights.v), _parameter(weights.U)
+        self.v, self.U = map(_parameter, ("v", "U"), instance("weights", weights, MergedWeights, "MergedWeights").arrays)
 
     def values(self) -> Tensor:
         return _value_blocks(self.v, self.U.shape[-1])
@@ -154,7 +155,7 @@ class ReducedSeparate(Reduced):
 
     def __init__(self, weights: SeparateWeights, **options):
         super().__init__(**options)
-        self.v, self.k, self.q = _parameter(weights.v), _parameter(weights.k), _parameter(weights.q)
+        self.v, self.k, self.q = map(_parameter, "vkq", instance("weights", weights, SeparateWeights, "SeparateWeights").arrays)
 
     def values(self) -> Tensor:
         return _value_blocks(self.v, self.k.shape[-1])
@@ -183,7 +184,7 @@ class TwoLayerNetwork(nn.Module):
 
     def __init__(self, w2, W1):
         super().__init__()
-        self.w2, self.W1 = _parameter(w2), _parameter(W1)
+        self.w2, self.W1 = _parameter("w2", w2), _parameter("W1", W1)
 
     @classmethod
     def equivalent_to(cls, weights: MergedWeights) -> Self:
@@ -203,7 +204,7 @@ class ConvolutionalNetwork(nn.Module):
 
     def __init__(self, weights: SeparateWeights):
         super().__init__()
-        self.v, self.k, self.q = _parameter(weights.v), _parameter(weights.k), _parameter(weights.q)
+        self.v, self.k, self.q = map(_parameter, "vkq", instance("weights", weights, SeparateWeights, "SeparateWeights").arrays)
 
     def forward(self, X: Float[Tensor, "P D+1 N+1"]) -> Float[Tensor, " P"]:
         H, R, D = self.k.shape

@@ -17,11 +17,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ...numerics._checks import symmetric_root
-from ...numerics.tasks.regression import RegressionTask
+from ...numerics._checks import instance, positive_integer, symmetric_root
+from ...numerics.tasks.regression import RegressionTask, any_task
 from ...numerics.tasks.sample_moments import context_weights
 from ...numerics.tasks.token_laws import GaussianTokens, TokenLaw
 
+GENERATOR = "a torch.Generator, such as torch.Generator().manual_seed(0)"
 Batch = tuple[Tensor, Tensor]  # prompt matrices and targets
 
 
@@ -96,8 +97,8 @@ def draw_sequences(
 
     Raises ``ValueError`` for a count below one, a fraction outside [0, 1], or a fraction without a list.
     """
-    if count < 1:
-        raise ValueError(f"count must be at least 1, got {count!r}")
+    any_task(task), instance("generator", generator, torch.Generator, GENERATOR)
+    count = positive_integer("count", count)
     if not 0 <= fixed_fraction <= 1:
         raise ValueError(f"fixed_fraction must lie in [0, 1], got {fixed_fraction!r}")
     if fixed_fraction > 0 and fixed_tasks is None:

@@ -8,7 +8,7 @@ from iclflow.theory.algebra.letters import printed_name
 from iclflow.theory.derivations.derivation import Derivation
 from iclflow.theory.derivations.lines import Line
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import B, D, Lambda, Lambda_hat, N, beta, lambda_, matrix, t, tau, x_q, y_q
+from iclflow.theory.notation import B, D, Lambda, Lambda_hat, N, beta, lambda_, matrix, symmetric_matrix, t, tau, vector, x_q, y_q
 from iclflow.theory.typesetting.latex import formula_text
 from reading import parse
 from sympy import Function, IndexedBase, Integer, Matrix, MatrixSymbol, Sum, Symbol, Trace, log
@@ -93,3 +93,19 @@ def test_letters_of_an_equation_leave_out_its_left_sides():
     assert entry.letters == letters(entry) == letters(entry.parts) == {"Lambda": Lambda, "N": N, "tau": tau}
     assert Derivation.by(Line(B, "=", lambda_), Line(B, "=", tau)).letters == {"lambda": lambda_, "tau": tau}
     assert equation("24").letters["lambda_m"].base.name == "lambda"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: matrix(3, D), "name must be a text such as 'U' or 'k_i', got 3"),
+        (lambda: vector("", D), "name must be a text such as 'U' or 'k_i', got ''"),
+        (lambda: vector("u", "D"), "the sizes of u must be letters such as D, or positive integers, got 'D' and 1"),
+        (lambda: matrix("U", -1), "the sizes of U must be letters such as D, or positive integers, got -1 and -1"),
+        (lambda: matrix("U", D, 2.5), "the sizes of U must be .*, got D and 2.5"),
+        (lambda: symmetric_matrix("S", None), "the sizes of S must be .*, got None and None"),
+    ],
+)
+def test_a_letter_needs_a_name_and_sizes(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

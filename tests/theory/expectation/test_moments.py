@@ -369,6 +369,7 @@ OTHER_HAT = symmetric_matrix("Q_hat", D)
         (x, (Fixed(x, A * x),), "the law of x depends on itself"),
         (x, (Gaussian(x), Gaussian(x, mean=u)), "x has two laws; combine them in a Mixture"),
         (x, {u: Gaussian(x)}, "each key of law must be the symbol of its law"),
+        (x, {x: 1}, "each key of law must be the symbol of its law"),
         (L_hat.I, SampleCovariance(L_hat, L + K, N), r"cannot invert \(K \+ Lambda\)|cannot invert \(Lambda \+ K\)"),
     ],
     ids=str,

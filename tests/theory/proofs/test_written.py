@@ -120,3 +120,9 @@ def test_what_cannot_be_read_is_refused(start, steps, message):
 def test_a_declaration_that_cannot_be_read_is_named():
     with pytest.raises(ValueError, match="the declaration 'A: blue' cannot be read"):
         derive_written("A", let=["A: blue"])
+
+
+@pytest.mark.parametrize("given", [(None,), ("E[S]", 3), (["E[S]"], "expect")])
+def test_what_is_no_text_is_named(given):
+    with pytest.raises(TypeError, match="a derivation must be given as texts, got"):
+        derive_written(*given)

@@ -151,8 +151,12 @@ def test_bad_input_is_named(name):
 
 
 def test_no_network_is_told():
-    with pytest.raises(ValueError, match="networks must hold at least one"):
+    with pytest.raises(TypeError, match=r"networks must be at least one torch\.nn\.Module, got \[\]"):
         train([], fixed_set(batch()), steps=1, learning_rate=0.1)
+    with pytest.raises(TypeError, match=r"networks must be a network or a list of them, got 3"):
+        train(3, fixed_set(batch()), steps=1, learning_rate=0.1)
+    with pytest.raises(ValueError, match="batch_size must be an integer of at least 1, got 0"):
+        fresh_batches(TASK, 0, torch.Generator())
 
 
 def test_only_reduced_attention_has_an_effective_map():

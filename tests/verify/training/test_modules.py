@@ -116,3 +116,19 @@ def test_linear_attention_is_linear_in_its_features(prompts, rho):
         expected = network.features(prompts) @ network.coefficients()
         assert torch.allclose(network(prompts), expected, rtol=1e-12, atol=1e-14)
     assert not ReducedSeparate(SeparateWeights(np.ones(1), *np.ones((2, 1, 1, D))), softmax=True).linear
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ReducedSeparate(None), "weights must be SeparateWeights, got None"),
+        (lambda: ReducedMerged(3), "weights must be MergedWeights, got 3"),
+        (lambda: MergedAttention("x", np.ones((2, 3, 2))), "value must be an array of real numbers, got 'x'"),
+        (lambda: TwoLayerNetwork([1, 1j], np.ones((2, 4))), "w2 must be an array of real numbers"),
+        (lambda: MergedAttention(np.ones((2, 3)), np.ones((2, 3, 2)), rho=0), "rho must be a positive finite number, got 0"),
+    ],
+)
+def test_bad_input_is_named(make, message):
+    """A rho of 0 once meant N."""
+    with pytest.raises((TypeError, ValueError), match=message):
+        make()

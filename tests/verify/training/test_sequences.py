@@ -61,7 +61,7 @@ def test_assemble_leaves_its_arguments_alone():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"count": 0}, "count must be at least 1, got 0"),
+        ({"count": 0}, "count must be an integer of at least 1, got 0"),
         ({"fixed_fraction": 1.5}, r"fixed_fraction must lie in \[0, 1\], got 1.5"),
         ({"fixed_fraction": 0.5}, "fixed_tasks must be given"),
     ],
@@ -69,3 +69,10 @@ def test_assemble_leaves_its_arguments_alone():
 def test_bad_input_is_named(options, message):
     with pytest.raises(ValueError, match=message):
         draw_sequences(TILTED, options.pop("count", 5), generator(), **options)
+
+
+def test_what_is_of_another_kind_is_named():
+    with pytest.raises(TypeError, match="task must be a RegressionTask, got 3"):
+        draw_sequences(3, 5, generator())
+    with pytest.raises(TypeError, match=r"generator must be a torch.Generator, such as .*, got None"):
+        draw_sequences(TILTED, 5, None)
