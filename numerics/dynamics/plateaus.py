@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Protocol, overload, runtime_checkable
 
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy.ndimage import median_filter, uniform_filter1d
 from scipy.optimize import brentq, isotonic_regression
 from scipy.optimize.elementwise import find_root
 
@@ -214,9 +214,9 @@ def _monotone(values: Float[np.ndarray, " T"]) -> tuple[Float[np.ndarray, " T"],
     if np.array_equal(monotone, values):
         return monotone, np.zeros(len(values))
     span = max(2 * (len(values) // 40) + 1, 21)
-    removed = median_filter(np.abs(values - monotone), size=span, mode="nearest").max()
+    removed = scipy.ndimage.median_filter(np.abs(values - monotone), size=span, mode="nearest").max()
     bends = np.pad(np.abs(np.diff(values, 2)), 1, mode="edge") / np.sqrt(6)
-    noise = 1.4826 * np.minimum(median_filter(bends, size=span, mode="nearest"), 1.5 * removed)
+    noise = 1.4826 * np.minimum(scipy.ndimage.median_filter(bends, size=span, mode="nearest"), 1.5 * removed)
     height = monotone[0] - monotone[-1]
     if height == 0 or not noise.any():
         return monotone, noise
@@ -224,7 +224,7 @@ def _monotone(values: Float[np.ndarray, " T"]) -> tuple[Float[np.ndarray, " T"],
     window = 2 * int(min(needed, len(values) / WINDOWS) / 2) + 1
     if window == 1:
         return monotone, noise
-    averaged = uniform_filter1d(values, size=window, mode="reflect")
+    averaged = scipy.ndimage.uniform_filter1d(values, size=window, mode="reflect")
     return np.asarray(isotonic_regression(averaged, increasing=False).x), noise / np.sqrt(window)
 
 

@@ -1,6 +1,7 @@
 """The command ``iclflow``. Each sub-command imports what it needs, so that the symbolic ones start as fast as SymPy."""
 
 import argparse
+import atexit
 import gc
 import json
 import os
@@ -31,6 +32,8 @@ UNREAD = 141  # a shell's exit code for a command whose output is not read
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; bad input is answered in one line."""
+    gc.set_threshold(200_000, 20, 20)  # nearly all that is imported and computed stays to the end ...
+    atexit.register(gc.freeze)  # ... and need not be collected there
     try:
         options = build().parse_args(arguments)
         with warnings.catch_warnings():
@@ -76,7 +79,6 @@ def check(options: argparse.Namespace) -> int:
         from ..evidence.check import plan
 
         subjects = plan(options.equation, full=options.full)
-        gc.freeze()  # what has been imported stays: the collector need not look at it again
         evidence, interrupted = _evidence(subjects, options.seed)
     from ..evidence.table import show
 
