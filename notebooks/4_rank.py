@@ -42,7 +42,7 @@ from iclflow.verify.figures.style import LOSS, SERIES, TIME, themed
 equation("T3").derive()
 
 # %% [markdown]
-# The index vanishes only where no slot is empty. All other saddles are left exponentially fast.
+# Before the end the index vanishes only where no slot is empty. All other saddles are left exponentially fast.
 
 # %%
 equation("80").derive()

@@ -216,7 +216,7 @@ def _neglected(growing: np.ndarray, frequencies: np.ndarray, winner: int, drop: 
     A head that would escape at t* has v = 1/(lambda^2 (t* - t)); components grow by (63) until that along the drop has its final size.
     """
     unit, end, c = drop.reduction.time_unit, drop.reduction.fixed_point, drop.component
-    others = unit / (unit + waits - waits[winner])
+    others = unit / (unit + (waits - waits[winner]))
     others[winner] = 0
     found = [(float(others.max()), f"head {others.argmax() + 1} has grown to {{:.0%}} of head {winner + 1}, which learns")]
     sizes = np.abs(growing[0])

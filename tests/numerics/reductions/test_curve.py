@@ -193,3 +193,15 @@ def test_the_direction_error_falls_with_its_exponent():
         _, grown = WaitingHead(0.3 * scale, scale * k, scale * q, FREQUENCIES).before_escape(0.5)
         angles.append(np.linalg.norm(grown.k[0, 1:]) / abs(grown.k[0, 0]))
     assert np.polyfit(np.log(scales), np.log(angles), 1)[0] == pytest.approx(0.4375, abs=0.005)
+
+
+def test_drops_and_what_they_neglect_scale_down_to_any_weights(task):
+    """From 1e-30 the waits are 1e30 times a drop's width, which is not lost beside them."""
+    small, tiny = (
+        predict_curve(task, SeparateWeights.initialize(task, heads=5, scale=scale, rng=np.random.default_rng(0)))
+        for scale in (1e-15, 1e-30)
+    )
+    np.testing.assert_allclose(tiny.drops, 1e15 * small.drops, rtol=1e-12)
+    assert all(0 <= share < 1e-6 for share, _ in tiny.neglected)
+    np.testing.assert_array_equal([at.fractions([0.0, 1e40]).shape for at in (small, tiny)], [(2, 4)] * 2)
+    assert tiny.effective_map(0.0).shape == (4, 4)
