@@ -169,7 +169,8 @@ class Trajectory(Path):
     def first_time(self, value: Callable[[np.ndarray], float], level: float) -> float | None:
         """The first time at which ``value`` of the effective map passes ``level``, up or down; None if it never does."""
         value, level = instance("value", value, Callable, "a function of the map"), float(finite_array("level", level, ()))
-        above = np.array([value(B) for B in self.effective_maps]) > level
+        along = self.loss if value == self.objective.value else np.array([value(B) for B in self.effective_maps])
+        above = along > level
         passed = np.flatnonzero(above != above[0])
         if not passed.size:
             return None

@@ -1,6 +1,7 @@
 """The base class of parametrizations: frozen arrays, one flat vector, first and second derivatives by multilinearity."""
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from math import prod
 from typing import ClassVar, Self
 
@@ -65,7 +66,11 @@ class Parametrization:
         """Views of the arrays inside flat weights; leading axes are kept."""
         if np.shape(vector)[-1:] != (self.size,):
             raise ValueError(f"vector must have {self.size} weights along its last axis, got shape {np.shape(vector)}")
-        return views(vector, [array.shape for array in self.arrays])
+        return views(vector, self._shapes)
+
+    @cached_property
+    def _shapes(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(array.shape for array in self.arrays)
 
     def unflatten(self, vector: Float[np.ndarray, " P"]) -> Self:
         """The same parametrization with the weights of ``vector``, as ``flatten`` orders them."""

@@ -6,7 +6,6 @@ with a tolerance ten times coarser, and by that tolerance at least. A tie betwee
 
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import chain
 
 import numpy as np
 from jaxtyping import Float
@@ -44,23 +43,23 @@ def _crossings(loss: QuadraticLoss, weights: SeparateWeights, levels: np.ndarray
     """When the loss of the flow last falls below the mean of each two levels: 0 if it starts there, infinite if it does not by ``end``."""
     means, state = (levels[1:] + levels[:-1]) / 2, weights.flatten()
 
-    def height(state: np.ndarray) -> float:
-        return loss.value(weights.combine(*weights.split(state)))
+    def heights(states: list[np.ndarray]) -> np.ndarray:
+        return loss.values(weights.combine_many(*weights.split(np.array(states))))
 
     tolerance = above_rounding(rtol * float(np.sqrt(np.mean(state**2))), weights)
     flow = steps(
         vector_field(loss, weights), state, end, Work(), method="LSODA", rtol=rtol, atol=tolerance, jacobian=field_jacobian(loss, weights)
     )
-    before = height(state)
+    (before,) = heights([state])
     times = np.where(means < before, np.inf, 0.0)
     with suppress(FlowError):  # what it does not come to stays infinite
-        for step in chain.from_iterable(flow):
-            now = height(step.state)
-            for m in np.flatnonzero((now <= means) & (means < before)):
-                times[m] = step.clock + _root(lambda t, m=m, step=step: height(step.segment(t)) - means[m], step.start, step.end)
-            before = now
-            if now < means[-1]:
-                break
+        for made in flow:
+            for step, now in zip(made, heights([step.state for step in made]), strict=True):
+                for m in np.flatnonzero((now <= means) & (means < before)):
+                    times[m] = step.clock + _root(lambda t, m=m, one=step: heights([one.segment(t)])[0] - means[m], step.start, step.end)
+                before = now
+                if now < means[-1]:
+                    return times
     return times
 
 

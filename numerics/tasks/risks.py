@@ -125,9 +125,14 @@ def sampled_risks(
         w, x_q = rng.standard_normal((size, task.dimension)), rng.standard_normal((size, task.dimension)) @ root.T
         noise = np.sqrt(task.noise_variance) * rng.standard_normal((size, task.context_length))
         y = np.einsum("pnd,pd->pn", X, w) + noise
-        beta = np.einsum("pnd,pn->pd", X, y) / task.context_length
-        second = np.einsum("pnd,pne->pde", X, X) / task.context_length
-        estimates = {"linear": beta @ best, "least squares": np.einsum("pdn,pn->pd", np.linalg.pinv(X), y)}
+        beta, second = np.einsum("pnd,pn->pd", X, y) / task.context_length, X.swapaxes(1, 2) @ X / task.context_length
+        long = task.context_length >= task.dimension
+        Q, R = np.linalg.qr(X if long else X.swapaxes(1, 2))
+        if long:
+            fitted = np.linalg.solve(R, Q.swapaxes(1, 2) @ y[..., None])
+        else:
+            fitted = Q @ np.linalg.solve(R.swapaxes(1, 2), y[..., None])
+        estimates = {"linear": beta @ best, "least squares": fitted[..., 0]}
         for name, penalty in ridges.items():
             shifted = second + penalty * np.eye(task.dimension)
             estimates[name] = np.linalg.solve(shifted, beta[..., None])[..., 0] if penalty else estimates["least squares"]

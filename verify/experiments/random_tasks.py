@@ -19,8 +19,10 @@ def commuting_tasks(seed: int) -> Iterator[RegressionTask]:
     while True:
         D = int(rng.integers(2, 5))
         values, omega, queries = (np.exp(rng.uniform(*ends, D)) for ends in ((-1.2, 0.5), (-1.5, 1.0), (-1.0, 0.5)))
+        if _ratio(values * omega * queries) >= 0.6:
+            continue
         task = RegressionTask(eigenvalues=values, task_covariance=np.diag(omega), query_covariance=np.diag(queries), context_length=10)
-        if _ratio(np.diag(task.loss_moments.A)) < 0.6 and _ratio(task.modes.drops) < 0.85:
+        if _ratio(task.modes.drops) < 0.85:
             steps = -np.diff(turning_levels(task))
             if len(steps) > D and steps.min() > 0.02 * task.modes.drops.sum():
                 yield task

@@ -35,7 +35,8 @@ def on_set(task: RegressionTask, seed: int, P: float) -> QuadraticLoss:
 def ended(task: RegressionTask, seed: int, P: float, heads: int, scale: float, blocks: float, end: float) -> FullMergedWeights:
     """The end of a flow, zero blocks from the scale ``blocks``, the heads rotated: the first is active, the others have no v_j."""
     start = FullMergedWeights.initialize(task, heads=heads, scale=scale, block_scale=blocks, rng=draws.generator(seed, 1))
-    value, key_query = (array[0] for array in start.split(gradient_flow(on_set(task, seed, P), start, t_end=end).states_at([end])))
+    run = gradient_flow(on_set(task, seed, P), start, t_end=end, rtol=1e-7)  # a thousandth of the tolerances, as 1e-8
+    value, key_query = start.split(run.states[-1])
     turn = np.linalg.svd(value[:, -1:])[0].T
     return FullMergedWeights(turn @ value, np.tensordot(turn, key_query, 1))
 
@@ -122,7 +123,7 @@ def time_power(scale: float, blocks: float, end: float) -> float:
         start = FullMergedWeights.initialize(LEAK_TASK, heads=4, scale=scale, block_scale=blocks, rng=draws.generator(seed, 1))
         for P in sets:
             loss = on_set(LEAK_TASK, seed, P)
-            above = loss.values(gradient_flow(loss, start, t_end=end, rtol=1e-11).effective_map_at(times))
+            above = loss.values(gradient_flow(loss, start, t_end=end, rtol=1e-9).effective_map_at(times))
             logs.append(np.log(times[np.flatnonzero(P * (above - above[-1]) > 0.05)[-1]]))
     return float(np.median(np.diff(np.reshape(logs, (-1, 2)))) / np.log(sets[1] / sets[0]))
 

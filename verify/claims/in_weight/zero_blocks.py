@@ -10,6 +10,7 @@ from ....theory.notation import B, D, Lambda, N, gamma, lambda_, v_i, w, w_init
 from ....theory.results.attention.blocks import U_i
 from ....theory.results.in_weight.moving_blocks import b
 from ...experiments import draws
+from ..attention.moments import largest_score
 from ..book import claim, wrong
 from ..formulas import power_law
 from ..tolerances import LEAK_AT_END, LEAK_EARLY, ROUNDOFF
@@ -98,24 +99,27 @@ def velocity_on_finite_sets(expected) -> float:
     return standard_errors(SMALL, 0.0, expected(SMALL.context_length))
 
 
-def squared_velocities(task: RegressionTask, map_: float) -> np.ndarray:
-    """P |velocity|^2 of both zero blocks of the head v = 1, U = I if all heads together make map_ I, on 8,000 sets of 20 sequences."""
-    P, sets, rng = 20, 8000, draws.generator(66)
+P = 20  # sequences in each of 8,000 sets
+
+
+@draws.remembered
+def velocities(task: RegressionTask) -> np.ndarray:
+    """The velocities of both zero blocks of the head v = 1, U = I on sets of sequences: under the targets, and under the map I."""
     found = []
-    for tokens, target in sequences(task, P * sets, rng, batch_size=P * 100):
+    for tokens, target in sequences(task, 8000 * P, draws.generator(66), batch_size=100 * P):
         x, labels, x_q = tokens[:, :-1, :-1], tokens[:, :-1, -1], tokens[:, -1, :-1]
-        gram = np.einsum("pni,pnj->pij", x, x) / x.shape[1] + np.einsum("pi,pj->pij", x_q, x_q) / x.shape[1]
-        left = target - map_ * np.einsum("pni,pn,pi->p", x, labels, x_q) / x.shape[1]
-        row = np.einsum("pij,pj,p->pi", gram, x_q, left)
-        column = x_q * (left * (labels**2).mean(axis=1))[:, None]
-        means = [part.reshape(-1, P, part.shape[1]).mean(axis=1) for part in (row, column)]
-        found.append(np.stack([P * (mean**2).sum(axis=1) for mean in means], axis=1))
-    return np.concatenate(found)
+        scores = np.einsum("pni,pi->pn", x, x_q)
+        row = (np.einsum("pni,pn->pi", x, scores) + x_q * (x_q**2).sum(axis=1, keepdims=True)) / x.shape[1]
+        both = np.stack([row, x_q * (labels**2).mean(axis=1, keepdims=True)])
+        pulls = np.stack([both * part[:, None] for part in (target, (scores * labels).mean(axis=1))])
+        found.append(pulls.reshape(2, 2, -1, P, task.dimension).mean(axis=3))
+    return np.concatenate(found, axis=2)
 
 
 def standard_errors(task: RegressionTask, map_: float, expected: tuple) -> float:
-    squares = squared_velocities(task, map_)
-    return float((np.abs(squares.mean(axis=0) - expected) / (squares.std(axis=0) / np.sqrt(len(squares)))).max())
+    """Of the mean of P |velocity|^2 if all heads together make map_ I."""
+    toward, back = velocities(task)
+    return largest_score(P * ((toward - map_ * back) ** 2).sum(axis=2).T, np.array(expected))
 
 
 WHITE = RegressionTask(eigenvalues=[0.5] * 3, context_length=6)
