@@ -128,10 +128,7 @@ def sampled_risks(
         beta, second = np.einsum("pnd,pn->pd", X, y) / task.context_length, X.swapaxes(1, 2) @ X / task.context_length
         long = task.context_length >= task.dimension
         Q, R = np.linalg.qr(X if long else X.swapaxes(1, 2))
-        if long:
-            fitted = np.linalg.solve(R, Q.swapaxes(1, 2) @ y[..., None])
-        else:
-            fitted = Q @ np.linalg.solve(R.swapaxes(1, 2), y[..., None])
+        fitted = np.linalg.solve(R, Q.swapaxes(1, 2) @ y[..., None]) if long else Q @ np.linalg.solve(R.swapaxes(1, 2), y[..., None])
         estimates = {"linear": beta @ best, "least squares": fitted[..., 0]}
         for name, penalty in ridges.items():
             shifted = second + penalty * np.eye(task.dimension)
