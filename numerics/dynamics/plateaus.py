@@ -188,8 +188,7 @@ def _find(t: np.ndarray, values: np.ndarray, contrast: float, min_drop: float) -
 def _peaks(heights: np.ndarray, prominence: float) -> np.ndarray:
     """The maxima, flat ones at their middle, that rise at least ``prominence`` above the lowest points between them and higher ground.
 
-    As ``scipy.signal.find_peaks`` for ground at the lowest height beyond both ends; loading that package takes as long as a flow. Peaks
-    and the valleys between them alternate: each is the last extreme before the curve turns back by ``prominence``.
+    As ``scipy.signal.find_peaks``, which is slow to load, for ground at the lowest height beyond both ends.
     """
     starts = np.flatnonzero(np.append(True, np.diff(heights) != 0))
     middles = (starts + np.append(starts[1:], len(heights)) - 1) // 2
@@ -235,8 +234,7 @@ def _cells(smooth: np.ndarray, noise: np.ndarray, height: float) -> Float[np.nda
         all_edges = np.cumsum([smooth[0], *[-height / LEVELS] * (LEVELS + 1)])
         return all_edges[: np.argmax(all_edges <= smooth[-1]) + 1]
     while edges[-1] > smooth[-1]:
-        local = noise[np.searchsorted(-smooth, -edges[-1])]
-        edges.append(edges[-1] - max(height / LEVELS, NOISE_CELL * local))
+        edges.append(edges[-1] - max(height / LEVELS, NOISE_CELL * noise[np.searchsorted(-smooth, -edges[-1])]))
     return np.array(edges)
 
 

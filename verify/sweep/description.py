@@ -36,11 +36,7 @@ from ..experiments.setting import Setting
 
 METHOD, POINTS, COUNT = choice("flow", "descent", "training"), whole(2, 100_000), whole(1, 1_000_000)
 SETTING = {parameter.name: parameter.kind for parameter in PARAMETERS}
-
-
-@cache
-def _version() -> str:
-    return version("iclflow")
+installed = cache(version)
 
 
 @dataclass(frozen=True)
@@ -54,7 +50,7 @@ class Run:
     @cached_property
     def name(self) -> str:
         """A hash of everything that the result depends on: a finished run of this name is not made again."""
-        parameters = {"method": self.method, "setting": vars(self.setting), "points": self.points, "version": _version()}
+        parameters = {"method": self.method, "setting": vars(self.setting), "points": self.points, "version": installed("iclflow")}
         return hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()[:24]
 
 
