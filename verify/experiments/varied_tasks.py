@@ -100,6 +100,8 @@ SHORT, LONGEST, OFFICIAL = (
     RegressionTask(eigenvalues=SPECTRUM, context_lengths=range(1, LENGTH + 1), context_gain=gain)
     for gain in ("present", "longest", "official")
 )
+# The first seed whose two tasks are learned at unlike rates in time: eigenvalues of Lambda^(1/2) Sigma_w Lambda^(1/2) above 0.4, one twice
+# the other.
 SHARED = RegressionTask(eigenvalues=SPECTRUM, context_length=LENGTH, number_of_tasks=2, task_seed=6)
 DEGREES = 12  # with eight degrees of freedom, or fewer, the gradient on one sequence has no variance
 SPHERE, STUDENT, SIGNS = (
