@@ -193,7 +193,7 @@ def fixed_functions() -> Lines:
 @given(POSITIVE, SINGULAR)
 @note(
     r"Argued, not derived: a waiting head grows along the leading singular vectors of $\boldsymbol{A}$, and where these have components "
-    "along modes with larger drops, it turns to the largest of those while it drops, without a rest"
+    "along modes with larger drops, it turns to the largest of those in a time that does not depend on the initial scale"
 )
 def oblique() -> Lines:
     """The loss in the plane of two modes, and what A makes of them."""

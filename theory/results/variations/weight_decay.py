@@ -6,7 +6,7 @@ r"""Weight decay (V12): the penalty gamma_w |W|^2, with :math:`\tau\dot W = -\tf
     T \to \frac{\tau}{\gamma_w}\ln\frac1{1 - \gamma_wT/\tau}
 
 Zero weights become stable: a head of rank one learns a direction only below gamma_*, and if it would escape within tau/gamma_w without
-decay. Any other quadratic penalty has the fixed points of this one in other coordinates. As gamma_w vanishes its minima are those of
+decay. Quadratic penalties of keys and of queries have its fixed points in other coordinates. As gamma_w vanishes its minima are those of
 minimal norm, (74)-(78).
 """
 
@@ -74,7 +74,7 @@ POSITIVE = Condition(
 )
 
 
-@register("V12-penalty", "The fixed points under any quadratic penalty are those of weight decay in other coordinates")
+@register("V12-penalty", "Quadratic penalties of keys and of queries: the fixed points are those of weight decay in other coordinates")
 @states("penalty", lambda: decay * (v_i**2 + Trace(key.T * key) + Trace(query.T * query)))
 @states("force", lambda: v_i * Trace(key.T * root_k.I * G * root_q.I * query))
 @given(
