@@ -222,7 +222,7 @@ def integrate_field(
         ends, count = np.array([step.clock + step.end for step in made]), count + len(made)
         if kept is None:
             times.append(ends)
-            states.append(np.array([step.state for step in made]))
+            states.append(np.concatenate([step.state for step in made]).reshape(len(made), -1))
             taken += made if dense else []
         else:
             inside, kept = kept[kept < ends[-1]], kept[kept >= ends[-1]]

@@ -168,17 +168,13 @@ class Interpolant:
     ends: Float[np.ndarray, " S"]
     taken: list[Step]
 
-    @classmethod
-    def of(cls, taken: list[Step]) -> "Interpolant":
-        return cls(np.array([step.clock + step.end for step in taken]), taken)
-
     def __call__(self, t: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n P"]:
         owner = np.minimum(np.searchsorted(self.ends, t), len(self.taken) - 1)
-        values = np.empty((len(t), *np.shape(self.taken[0].state)))
-        order = np.argsort(owner, kind="stable")
-        for chosen in np.split(order, np.flatnonzero(np.diff(owner[order])) + 1):
-            step = self.taken[owner[chosen[0]]] if len(chosen) else self.taken[0]
-            values[chosen] = step.segment(np.clip(t[chosen] - step.clock, step.start, step.end)).T
+        taken, order = [self.taken[i] for i in owner], np.argsort(owner, kind="stable")
+        clocks, starts, ends = np.array([(step.clock, step.start, step.end) for step in taken]).reshape(-1, 3).T
+        values, local = np.empty((len(t), *np.shape(self.taken[0].state))), np.clip(t - clocks, starts, ends)
+        for chosen in np.split(order, np.flatnonzero(np.diff(owner[order])) + 1) if len(t) else ():
+            values[chosen] = taken[chosen[0]].segment(local[chosen]).T
         return values
 
 

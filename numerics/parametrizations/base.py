@@ -120,11 +120,13 @@ def vector_field(loss: QuadraticLoss, weights: Parametrization) -> Field:
 
 def field_jacobian(loss: QuadraticLoss, weights: Parametrization) -> Field:
     """The Jacobian of ``vector_field`` on flat weights: minus the Hessian of L/2."""
+    kind, first = type(weights), weights.arrays[0].size
 
     def field(_t: float, vector: np.ndarray) -> np.ndarray:
         arrays = weights.split(vector)
-        rows = type(weights).jacobian(*arrays)
-        return type(weights).curvature(loss.force(type(weights).combine(*arrays)), *arrays) - rows @ loss.matrix @ rows.T
+        rows = kind.jacobian(*arrays)
+        B = vector[:first] @ rows[:first]  # it is linear in the first array
+        return kind.curvature(loss.force(B.reshape(loss.A.shape)), *arrays) - rows @ loss.matrix @ rows.T
 
     return field
 
