@@ -160,7 +160,8 @@ def finite_tasks(theme: Theme) -> Drawing:
         "Finitely many tasks (V11). (a) The least risk on the K tasks (dashed, open) and on new ones (solid, full), for white tokens; "
         f"lines: high dimension (V11-limit), points: exact losses at D = {SIZE}, mean over {DRAWS} draws. (b) Separate attention, "
         f"eigenvalues {listed(SPECTRUM, 'g')}, N = {LENGTH}, trained on two tasks (of the first seed, 6, at which the "
-        "rates of both directions exceed 0.4, one twice the other): they span two directions, the third is never learned. Thin: gradient flow; thick, pale: PyTorch; dashed: (V11-risk), and the least loss on new tasks. (c) How long the plateaus "
+        "rates of both directions exceed 0.4, one twice the other): they span two directions, the third is never learned. Thin: gradient "
+        "flow; thick, pale: PyTorch; dashed: (V11-risk), and the least loss on new tasks. (c) How long the plateaus "
         f"last (V11-growth); the mean is infinite for |K - D| <= 1. {varied.SELECTED}\n{_compared('shared', theme.share)}"
     )
     return Drawing(picture, caption)
