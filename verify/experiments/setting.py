@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,7 @@ class Setting:
         name, _, degrees_of_freedom = self.token_law.partition(":")
         return TOKEN_LAWS[name](*map(int, degrees_of_freedom.split()))
 
-    @property
+    @cached_property
     def task(self) -> RegressionTask:
         E = self._basis
         spectrum: dict[str, Any] = (

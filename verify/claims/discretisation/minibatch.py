@@ -162,9 +162,10 @@ def noise_of_the_force(variance) -> float:
     """The variance of one sequence's force along a direction, at a map that is not a fixed point, over 400,000 sequences."""
     rng, root = draws.generator(83), np.sqrt(TWO.eigenvalues)
     pulled, map_, count = np.array([[0.6, 0.9], [-0.4, 0.5]]), np.array([[0.7, 0.3], [-0.2, 0.9]]), 400_000
-    X = rng.standard_normal((count, TWO.context_length, 2)) * root
-    w, x_q = rng.standard_normal((count, 2)), rng.standard_normal((count, 2)) * root
-    beta = np.einsum("pnd,pn->pd", X, np.einsum("pne,pe->pn", X, w)) / TWO.context_length
+    w, x_q, below = rng.standard_normal((count, 2)), rng.standard_normal((count, 2)) * root, rng.standard_normal(count)
+    first, second = np.sqrt(rng.chisquare([TWO.context_length, TWO.context_length - 1], (count, 2))).T
+    along = first * root[0] * w[:, 0] + below * root[1] * w[:, 1]  # beta from Bartlett's factor of the context's Gram matrix
+    beta = np.stack([first * along, below * along + second**2 * root[1] * w[:, 1]], axis=1) * root / TWO.context_length
     error = (w * x_q).sum(1) - ((beta @ map_) * x_q).sum(1)
     pulls = error * ((beta @ pulled) * x_q).sum(1)
     squares = (pulls - pulls.mean()) ** 2

@@ -120,7 +120,7 @@ def plateau_of_loops(apart) -> float:
     rate = float(apart(loops + 1e-6, loops - 1e-6, *moments)) / 2e-6
     halves = []
     for scale in (1e-4, 1e-6):
-        flow = integrate(scalar_layers(2), WHITE, initial={Z[0]: scale, Z[1]: -scale}, t_end=60.0, tau=3.0, rtol=1e-11)
+        flow = integrate(scalar_layers(2), WHITE, initial={Z[0]: scale, Z[1]: -scale}, t_end=60.0, tau=3.0, rtol=1e-9)
         times = np.linspace(0, 60, 6001)
         distance = np.abs(np.subtract(*(flow.at(times)[one] for one in Z[:2])))
         halves.append(times[np.argmax(distance > distance[-1] / 2)])
