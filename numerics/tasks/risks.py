@@ -83,7 +83,7 @@ def _unseen(task: RegressionTask) -> float:
 
 
 def crossover_length(dimension: int, noise: float) -> float:
-    """The N below which trained linear attention beats least squares on white tokens (V9-crossover); ``noise`` is sigma^2/tr(Lambda)."""
+    """Up to this N, from D + 2 on, linear attention beats least squares on white tokens (V9-crossover); ``noise`` is sigma^2/tr(Lambda)."""
     function = compiled("V9-crossover", (D, nu), part="N")
     return float(function(positive_integer("dimension", dimension), nonnegative_number("noise", noise)))
 

@@ -62,7 +62,7 @@ def optimality(theme: Theme) -> Drawing:
         f"Error in the noiseless target (white tokens, D = {DIMENSION}), in units of tr(Lambda). Lines: exact, except for Bayes, whose "
         f"line is the limit N = c D of high dimension. Dots: {COUNT:,} sampled sequences, bars of two standard errors; least squares "
         "has a finite mean only for N < D - 1 and N > D + 1, and squared errors of finite variance only further off. Dashed: "
-        "N_* = (D + 1 + s)^2/(D + 1) with s = sigma^2/lambda, below which linear attention beats least squares.\n"
+        "N_* = (D + 1 + s)^2/(D + 1) with s = sigma^2/lambda: from D - 1 to N_* tokens linear attention beats least squares.\n"
         f"Largest deviation of a dot in standard errors: linear attention {worst['linear']:.1f}, least squares "
         f"{worst['least squares']:.1f}. Bayes at D = {DIMENSION} is up to {worst['Bayes']:.1%} from its limit."
     )
