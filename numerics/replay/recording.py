@@ -180,5 +180,5 @@ def _read(path: Path) -> dict[str, np.ndarray]:
     except FileNotFoundError:
         raise
     except Exception as error:  # the readers of zip, zlib and npy raise some fifteen kinds for a damaged file
-        raise ValueError(f"{path}: {reading}: cannot be read as npz without pickle ({error})") from error
+        raise ValueError(f"{path}: {reading}: cannot be read as npz without pickle ({str(error).partition('. ')[0]})") from error
     return arrays

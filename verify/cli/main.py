@@ -208,7 +208,10 @@ def map_of_uses(options: argparse.Namespace) -> int:
     if path.suffix not in (".svg", ".json"):
         raise ValueError(f"{path}: the file must end in .svg or .json, got {path.suffix or 'no ending'!r}")
     require_writable(path)
-    judged = statuses(json.loads(Path(options.json).read_text("utf-8"))) if options.json else None
+    try:
+        judged = statuses(json.loads(Path(options.json).read_text("utf-8"))) if options.json else None
+    except ValueError as error:
+        raise ValueError(f"{options.json}: {error}") from None
     drawn = graph(judged, [_equation(options.equation).number] if options.equation else None)
     shown = svg(drawn, levels=bool(options.equation)) if path.suffix == ".svg" else json.dumps(drawn, indent=1) + "\n"
     write_atomically(path, shown)

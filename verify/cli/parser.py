@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from itertools import takewhile
 from typing import NoReturn
 
-from ..experiments.kinds import SEED
+from ..experiments.kinds import SEED, whole
 from ..figures.names import FIGURE_NAMES, listed_names
 from .official import add_arguments
 from .options import Offered, add_setting, reader
@@ -27,7 +27,7 @@ LETTERS = """letters:
 functions: tr(A), inv(A), E[A], d/dA tr(A B), norm(u); A' is the transpose, A^2 a power, side by side a product
 
 """
-EXIT_CODES = "exit codes: 0 all is well, 1 a check failed, 2 bad input, 130 interrupted"
+EXIT_CODES = "exit codes: 0 all is well, 1 a check or a run failed, or nothing was found, 2 bad input, 130 interrupted"
 
 
 class Parser(argparse.ArgumentParser):
@@ -239,7 +239,7 @@ def build() -> Parser:
     sweep.add_argument("--workers", type=int, metavar="N", help="processes on this machine (default: one a core)")
 
     explore = command("explore", "a local page with sliders: loss, plateaus, weights and algorithm", "iclflow explore --port 8000")
-    explore.add_argument("--port", type=int, default=0, metavar="N", help="of this machine; a free one by default")
+    explore.add_argument("--port", type=reader(whole(0, 65535)), default=0, metavar="N", help="of this machine; a free one by default")
     explore.add_argument("--no-browser", action="store_true", help="print the address only")
     parser.add_argument("--version", action=Version, help="print it")
     parser.add_argument("--completion", action=Completion, metavar="SHELL", help="print its script: bash, zsh, ...")

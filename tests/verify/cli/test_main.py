@@ -225,7 +225,11 @@ def test_map(capsys, tmp_path):
     assert "1" not in nodes
     assert answer(capsys, "map", "--output", str(tmp_path / "map.svg"), "--equation", "24")[0] == 0
     assert (tmp_path / "map.svg").read_text().startswith("<svg ")
-    assert not answer(capsys, "map", "--output", str(tmp_path / "none.json"), "--json", str(drawn))[2].startswith("Traceback")
+    for content in (drawn.read_text(), "[1", "\udcff"):  # a map, and what is no JSON, no text
+        judged.write_text(content, errors="surrogateescape")
+        code, _, err = answer(capsys, "map", "--output", str(tmp_path / "none.json"), "--json", str(judged))
+        assert (code, err.count("\n")) == (2, 1)
+        assert f"error: {judged}: " in err
     assert not (tmp_path / "none.json").exists()
 
 
@@ -234,6 +238,8 @@ def test_map(capsys, tmp_path):
     [
         (["map", "--output", "map.png"], "map.png: the file must end in .svg or .json, got '.png'"),
         (["map", "--output", "map.svg", "--equation", "3111"], "no equation (3111)"),
+        (["explore", "--port", "65536"], "--port must be a whole number from 0 to 65,535, got '65536'"),
+        (["derive", "24", "--task", "noise=-1"], "that is not negative, got -1"),
         (["chekc"], "did you mean check?"),
         (["check", "--equaton", "3"], "there is no option --equaton; did you mean --equation?"),
         (["check", "--equation", "999"], "there is no equation '999'"),

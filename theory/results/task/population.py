@@ -127,7 +127,7 @@ class Task:
     def __post_init__(self):
         noise = sympify(self.noise)
         if not isinstance(noise, Expr) or isinstance(noise, MatrixLetter) or noise.is_negative or noise.is_real is False or noise.has(oo):
-            raise ValueError(f"Task: noise must be a variance, a number or an expression that is not negative, got {self.noise!r}")
+            raise ValueError(f"Task: noise must be a variance, a number or an expression that is not negative, got {self.noise}")
         object.__setattr__(self, "noise", noise)
         for name, letter in (("task_covariance", Sigma_w), ("query_covariance", Lambda_q)):
             given = getattr(self, name)
