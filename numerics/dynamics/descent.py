@@ -147,12 +147,10 @@ def take_steps(
 
 
 def _step_sizes(learning_rate: object, steps: int) -> np.ndarray:
-    if callable(learning_rate):
-        sizes = finite_array("learning_rate", [learning_rate(step) for step in range(steps)], (steps,))
-    elif not isinstance(learning_rate, Sequence | np.ndarray):
-        return np.full(steps, positive_number("learning_rate", learning_rate))
-    else:
-        sizes = finite_array("learning_rate", learning_rate, (steps,))
+    given = [learning_rate(step) for step in range(steps)] if callable(learning_rate) else learning_rate
+    if not isinstance(given, Sequence | np.ndarray):
+        return np.full(steps, positive_number("learning_rate", given))
+    sizes = finite_array("learning_rate", given, (steps,))
     if not (sizes > 0).all():
         raise ValueError(f"learning_rate must be positive at every step, got {sizes.min()!r}")
     return sizes

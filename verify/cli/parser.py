@@ -236,7 +236,7 @@ def build() -> Parser:
     sweep.add_argument("file", metavar="FILE.toml", help="method, setting, and what is varied")
     sweep.add_argument("--output", metavar="DIR", required=True, help="files of the runs, results.nc and drops.png")
     sweep.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask scheduler, such as tcp://host:8786")
-    sweep.add_argument("--workers", type=int, metavar="N", help="processes on this machine (default: one a core)")
+    sweep.add_argument("--workers", type=reader(whole(1, 10_000)), metavar="N", help="processes on this machine (default: one a core)")
 
     explore = command("explore", "a local page with sliders: loss, plateaus, weights and algorithm", "iclflow explore --port 8000")
     explore.add_argument("--port", type=reader(whole(0, 65535)), default=0, metavar="N", help="of this machine; a free one by default")

@@ -135,8 +135,5 @@ def _executor(options: argparse.Namespace) -> "Iterator[Callable[[], Executor]]"
         with cluster(options.scheduler) as executor:
             yield executor
         return
-    count = (os.cpu_count() or 1) if options.workers is None else options.workers
-    if count < 1:
-        raise ValueError(f"--workers must be at least 1, got {count}")
     with single_threaded():
-        yield lambda: processes(count)
+        yield lambda: processes(options.workers or os.cpu_count() or 1)
