@@ -238,6 +238,7 @@ def test_map(capsys, tmp_path):
     [
         (["map", "--output", "map.png"], "map.png: the file must end in .svg or .json, got '.png'"),
         (["map", "--output", "map.svg", "--equation", "3111"], "no equation (3111)"),
+        (["sweep", "s.toml", "--output", "o", "--workers", "0"], "--workers must be a whole number from 1 to 10,000, got '0'"),
         (["explore", "--port", "65536"], "--port must be a whole number from 0 to 65,535, got '65536'"),
         (["derive", "24", "--task", "noise=-1"], "that is not negative, got -1"),
         (["chekc"], "did you mean check?"),
