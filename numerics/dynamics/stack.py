@@ -306,7 +306,7 @@ class Together:
 class Steps:
     """The ends of all steps: those of run i are ``first[i]`` to ``first[i + 1]``, from t = 0, with the method of each step.
 
-    States stay where the integration left them, in ``parts``: to put those of each run together took a sixth of the time of a flow.
+    States stay where the integration left them, in ``parts``: to put those of each run together took a fifth of the time of a flow.
     """
 
     stack: Stack
