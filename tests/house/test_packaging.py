@@ -58,7 +58,7 @@ def test_the_metadata_are_complete():
 def test_nothing_of_others_is_shipped():
     """No fonts, no scripts, no pictures: Python, pages and style sheets that were written here and load nothing."""
     files = [ROOT / name for name in shipped(*PACKAGES)]
-    assert {path.suffix for path in files} == {".py", ".typed", ".css", ".html"}
+    assert {path.suffix for path in files} == {".py", ".pyi", ".typed", ".css", ".html"}
     for path in files:
         if path.suffix in (".css", ".html"):
             assert not re.search(r"https?://|@import|@font-face|url\(|<script [^>]*src", path.read_text("utf-8")), path
