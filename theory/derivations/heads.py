@@ -309,20 +309,25 @@ def _carried_out(formula: Any) -> Any:
             return multiplied_out(formula)
         except ValueError:
             return formula
-    return _evaluated(formula) if isinstance(formula, Expr) else formula
+    return evaluated(formula) if isinstance(formula, Expr) else formula
 
 
-def _evaluated(formula: Expr) -> Expr:
-    """The formula with its integrals, limits, derivatives, determinants and sums evaluated."""
-    sums = {total: sympy.Dummy() for total in formula.atoms(sympy.Sum) if _over_a_family(total)}
-    done: Any = with_determinants(formula.xreplace(sums)).doit()
-    return done.xreplace({name: _term_by_term(total) for total, name in sums.items() if done.has(name)})
+@lru_cache(maxsize=1 << 12)
+def evaluated(formula: Expr) -> Any:
+    """The formula with its integrals, limits, derivatives, determinants and sums evaluated; SymPy's ``doit`` takes long for some alone."""
+    while sums := {one: terms for one in formula.atoms(sympy.Sum) if (terms := _written_out(one)) is not None}:
+        formula = formula.xreplace(sums)
+    explicit = (one for one in formula.atoms(sympy.Determinant) if isinstance(one.arg, MatrixBase))
+    left = {total: sympy.Dummy() for total in formula.atoms(sympy.Sum) if _over_a_family(total)}
+    done: Any = formula.xreplace({one: one.arg.det(method="domain-ge") for one in explicit}).xreplace(left).doit()
+    return done.xreplace({name: _term_by_term(total) for total, name in left.items() if done.has(name)})
 
 
-def with_determinants(formula: Expr) -> Any:
-    """The formula with its determinants of explicit matrices in place of them, which SymPy's ``doit`` spends minutes on."""
-    explicit = (one for one in formula.atoms(sympy.Determinant) if isinstance(one.arg, sympy.MatrixBase))
-    return formula.xreplace({one: one.arg.det(method="domain-ge") for one in explicit})
+def _written_out(total: sympy.Sum) -> Expr | None:
+    """The terms of a sum over at most a hundred known numbers, added; None for any other sum."""
+    (index, first, last), *further = total.limits
+    short = not further and first.is_Integer and last.is_Integer and -1 <= last - first < 100
+    return Add(*(total.function.xreplace({index: sympy.Integer(k)}) for k in range(first, last + 1))) if short else None
 
 
 def _over_a_family(total: sympy.Sum) -> bool:
@@ -334,7 +339,7 @@ def _over_a_family(total: sympy.Sum) -> bool:
 def _term_by_term(total: sympy.Sum) -> Expr:
     """The sums of the terms of the summand, with the factors that are the same in all of them before the sum."""
     limits = index, low, high = total.limits[0]
-    parts = (term.as_independent(index, as_Add=False) for term in Add.make_args(sympy.expand(_evaluated(total.function))))
+    parts = (term.as_independent(index, as_Add=False) for term in Add.make_args(sympy.expand(evaluated(total.function))))
     return Add(*(same * (sympy.Sum(term, limits) if term.has(index) else term * (high - low + 1)) for same, term in parts))
 
 

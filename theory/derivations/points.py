@@ -20,7 +20,7 @@ from typing import Any
 
 import mpmath
 import sympy
-from flint import arb, arb_mat, ctx
+from flint import arb, arb_mat, ctx, fmpq
 from mpmath import mp
 from sympy import Basic, Expr, IndexedBase, MatrixBase, Symbol
 from sympy.core.function import AppliedUndef
@@ -31,7 +31,7 @@ from ..algebra import words
 from ..algebra.coefficients import scalar_of
 from ..algebra.polynomial import TracePolynomial
 from ..notation import Lambda, Lambda_hat, Lambda_q, M
-from .heads import carried_out, heads_in, with_determinants
+from .heads import carried_out, evaluated, heads_in
 from .matrix_forms import assembled, has_forms
 
 DIGITS = 30
@@ -178,12 +178,12 @@ def value_at(formula: Any, point: Point) -> Any:
 
 
 def _value(formula: Any, point: Point) -> Any:
-    if isinstance(formula, tuple | list | Mapping):
-        return tuple(_value(part, point) for part in (formula.values() if isinstance(formula, Mapping) else formula))
     if isinstance(formula, TracePolynomial):
         return _polynomial_value(formula, point)
     if isinstance(formula, MatrixBase):
         formula = formula.as_immutable()
+    elif not isinstance(formula, Basic) and isinstance(formula, tuple | list | Mapping):
+        return tuple(_value(part, point) for part in (formula.values() if isinstance(formula, Mapping) else formula))
     if formula not in point.known:
         evaluate, ready = _ready(sympy.sympify(formula))
         point.known[formula] = evaluate(ready, point)
@@ -217,10 +217,8 @@ def _polynomial_value(polynomial: TracePolynomial, point: Point) -> Any:
     shape = polynomial.shape and tuple(point.size(dimension) for dimension in polynomial.shape)
     total = arb_mat(*shape) if shape else arb(0)
     for coefficient, closed, word in _groups(polynomial):
-        scalar = mpmath.mpf(0)
-        for number, powers in coefficient:
-            scalar += reduce(mul, (_value(generator, point) ** exponent for generator, exponent in powers), number)
-        ball = reduce(mul, (_product(one, point).trace() for one in closed), arb(scalar))
+        ball = sum((reduce(mul, (_power(one, point) for one in powers), number) for number, powers in coefficient), arb(0))
+        ball = reduce(mul, (_product(one, point).trace() for one in closed), ball)
         total += ball if word is None else _product(word, point) * ball if word else _identity(shape[0]) * ball
     if not shape:
         return _middle(total)
@@ -228,6 +226,12 @@ def _polynomial_value(polynomial: TracePolynomial, point: Point) -> Any:
     for place, entry in zip(product(*map(range, shape)), total.entries(), strict=True):
         value[place] = _middle(entry)
     return value
+
+
+def _power(power: tuple, point: Point) -> arb:
+    if power not in point.known:
+        point.known[power] = arb(_value(power[0], point) ** power[1])
+    return point.known[power]
 
 
 def _middle(ball: arb) -> Any:
@@ -240,18 +244,15 @@ _identity = lru_cache(lambda size: arb_mat(size, size, [int(i == j) for i in ran
 
 @lru_cache(maxsize=1 << 12)
 def _groups(polynomial: TracePolynomial) -> list[tuple]:
-    """The terms by their traces, cut to be multiplied out, and word; numbers of 30 digits."""
-
-    def number(given: Any) -> Any:
-        fraction = Fraction(given)
-        return mpmath.mpf(fraction.numerator) / fraction.denominator
+    """The terms by their traces, cut to be multiplied out, and word; numbers as balls."""
 
     def cut(word: words.Word) -> words.Word:
         place = words.cut_position(word) or 0
         return word[place:] + word[:place]
 
     def coefficient_of(given: Mapping) -> list[tuple]:
-        return [(number(one), [(scalar_of(index), power) for index, power in scalars]) for scalars, one in given.items()]
+        numbers = (arb(fmpq(*Fraction(one).as_integer_ratio())) for one in given.values())
+        return [(one, [(scalar_of(index), power) for index, power in scalars]) for scalars, one in zip(given, numbers, strict=True)]
 
     return [(coefficient_of(given), [*map(cut, closed)], word) for given, closed, word in polynomial.groups()]
 
@@ -270,19 +271,13 @@ def _product(word: words.Word, point: Point) -> arb_mat:
     return point.known[word]
 
 
-def _trace(matrix) -> Any:
-    if not isinstance(matrix, mpmath.matrix):
-        return matrix
-    return sum((matrix[i, i] for i in range(matrix.rows)), mpmath.mpf(0))
-
-
 def _scalar_value(expression: Any, point: Point) -> Any:
     if isinstance(expression, Symbol):
         return mpmath.mpf(1) * point[expression]
     expression, counting = _without_functions(expression)
     sizes = tuple((one, point[one]) for one in counting if isinstance(point[one], int))
     function, traces, indexed, arguments = _compiled(expression, sizes)
-    numbers = [_polynomial_value(one, point) if isinstance(one, TracePolynomial) else _trace(_value(one.arg, point)) for one in traces]
+    numbers = [_polynomial_value(one, point) if isinstance(one, TracePolynomial) else assembled(one, point, _value) for one in traces]
     numbers += [point[one.base][int(one.indices[0])] for one in indexed]
     numbers += [mpmath.mpf(point[one]) if isinstance(point[one], int) else point[one] for one in arguments]
     try:
@@ -318,7 +313,7 @@ def _compiled(expression: Expr, sizes: tuple) -> tuple:
     named = {one: sympy.Dummy() for one in traces}
     explicit = expression.xreplace(named).subs(dict(sizes))  # the traces keep their letters, whose sizes the point has
     if explicit.has(*EVALUATED):
-        explicit = with_determinants(explicit).doit()
+        explicit = evaluated(explicit)
     indexed = sorted(explicit.atoms(Indexed), key=str)
     for one in indexed:
         if len(one.indices) != 1 or not one.indices[0].is_Integer:

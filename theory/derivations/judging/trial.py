@@ -81,10 +81,10 @@ def _defined(shared: dict[tuple, Point], definitions: tuple) -> Point | None:
     """The candidate with values for the letters that are defined; the first of them may have theirs already, for another line."""
     if not shared:
         return None
-    begun = next(k for k in range(len(definitions), -1, -1) if definitions[:k] in shared)
-    point = shared[definitions[:begun]].copy()
+    begun = max((known for known in shared if known == definitions[: len(known)]), key=len)
+    point = shared[begun].copy()
     point.rng, point.parent = copy(shared[()].rng), None  # a definition may change a size, and so what is drawn later
-    for letter, value in definitions[begun:]:
+    for letter, value in definitions[len(begun) :]:
         point[letter] = value_at(value, point)
     if definitions:
         shared[definitions] = point
