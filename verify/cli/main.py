@@ -8,6 +8,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ...theory.derivations.registry import Equation
     from ...theory.proofs.building import BuiltDerivation
     from ..evidence.check import Evidence, Subject
+    from ..evidence.run import Second
     from ..training.official import Retrained
 
 INTERRUPTED = 130
@@ -77,9 +79,10 @@ def check(options: argparse.Namespace) -> int:
         require_directory(Path(options.report))
     with single_threaded():  # two processes share the work; threads must be set before NumPy is loaded
         from ..evidence.check import plan
+        from ..evidence.run import ALONE, second_process
 
-        subjects = plan(options.equation, full=options.full)
-        evidence, interrupted = _evidence(subjects, options.seed)
+        with second_process() if options.equation is None or len(options.equation) > ALONE else nullcontext() as second:
+            evidence, interrupted = _evidence(plan(options.equation, full=options.full), options.seed, second)
     from ..evidence.table import show
 
     show(evidence, details=options.equation is not None)
@@ -97,7 +100,7 @@ def check(options: argparse.Namespace) -> int:
     return 1 if evidence.summary["fails"] else 0
 
 
-def _evidence(subjects: "Sequence[Subject]", seed: int) -> "tuple[Evidence, bool]":
+def _evidence(subjects: "Sequence[Subject]", seed: int, second: "Second | None") -> "tuple[Evidence, bool]":
     """Run the checks behind a progress bar; an interrupt keeps what has been done."""
     from ..evidence.check import Evidence
     from ..evidence.run import run
@@ -106,7 +109,7 @@ def _evidence(subjects: "Sequence[Subject]", seed: int) -> "tuple[Evidence, bool
     costs = {subject.number: subject.expected_seconds for subject in subjects}
     try:
         with bar("checking", total=sum(costs.values())) as passed:
-            for evidence in run(subjects, seed=seed):
+            for evidence in run(subjects, seed=seed, second=second):
                 passed.update(sum(costs[entry.equation] for entry in evidence.entries) - passed.n)
     except KeyboardInterrupt:
         return evidence, True

@@ -8,6 +8,7 @@ import gc
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from multiprocessing import get_context
 from queue import Empty
 from typing import Any, NamedTuple
@@ -31,15 +32,37 @@ class Item(NamedTuple):
         return {f"({self.proof})"} if self.proof else set(self.claims)
 
 
-def run(subjects: Sequence[Subject], *, seed: int = 0) -> Iterator[Evidence]:
+class Second(NamedTuple):
+    """The second process, and what it shares with this one: the queue with the seed, what each has taken, outcomes."""
+
+    process: Any
+    orders: Any
+    taken: Any
+    results: Any
+
+
+@contextmanager
+def second_process() -> Iterator[Second]:
+    """A second process, which loads the theory while this one loads the claims, and then waits for its orders."""
+    context = get_context("spawn")
+    (given, orders), taken, results = context.Pipe(duplex=False), context.Array("i", 2), context.Queue()
+    process = context.Process(target=_help, args=(given, taken, results), daemon=True)
+    process.start()
+    try:
+        yield Second(process, orders, taken, results)
+    finally:
+        process.terminate()
+
+
+def run(subjects: Sequence[Subject], *, seed: int = 0, second: Second | None = None) -> Iterator[Evidence]:
     """The evidence after each subject that is complete, so that the caller can stop at any time and keep it.
 
-    Verdicts do not depend on which process gives them.
+    Verdicts do not depend on which process gives them. More than ``ALONE`` subjects start the ``second`` if it is not there.
     """
     start = time.perf_counter()
     found: dict[str, Any] = {}  # a proof or a claim by name
     entries: dict[str, Entry] = {}
-    for name, outcome in _outcomes(subjects, seed):
+    for name, outcome in _outcomes(subjects, seed, second):
         found[name] = outcome
         for one in subjects:
             if one.number not in entries and all(key in found for key in (_key(one), *(check.name for check in one.checks))):
@@ -54,14 +77,15 @@ def _key(subject: Subject) -> str:
     return f"({subject.number})"
 
 
-def _outcomes(subjects: Sequence[Subject], seed: int) -> Iterator[Outcome]:
+def _outcomes(subjects: Sequence[Subject], seed: int, second: Second | None) -> Iterator[Outcome]:
     """Each proof and each claim, once, as soon as it is there."""
     sources = {one.number: one.source for one in subjects}
     checks = {check.name: check for one in subjects for check in one.checks}
     registry = {entry.number: entry for entry in equations()}
     known = all(source is None or registry.get(number) is source for number, source in sources.items())
     if len(subjects) > ALONE and known and all(load().checks.get(name) is check for name, check in checks.items()):
-        yield from _together(_queue(subjects), sources.__getitem__, checks.__getitem__, seed)
+        with nullcontext(second) if second else second_process() as other:
+            yield from _together(_queue(subjects), sources.__getitem__, checks.__getitem__, seed, other)
         return
     for one in subjects:
         for item in (Item(claims=tuple(check.name for check in one.checks)), Item(proof=one.number)):
@@ -91,33 +115,27 @@ def _done(item: Item, source_of: Callable, check_of: Callable, seed: int) -> Ite
         yield name, claim
 
 
-def _together(queue: list[Item], source_of: Callable, check_of: Callable, seed: int) -> Iterator[Outcome]:
-    context = get_context("spawn")
-    taken, results = context.Array("i", 2), context.Queue()
-    helper = context.Process(target=_help, args=(queue, taken, results, seed), daemon=True)
-    helper.start()
+def _together(queue: list[Item], source_of: Callable, check_of: Callable, seed: int, second: Second) -> Iterator[Outcome]:
+    second.orders.send((queue, seed))
     missing = set().union(*(item.names for item in queue))
-    try:
-        for place in _places(taken, 0, len(queue)):
-            for name, outcome in _done(queue[place], source_of, check_of, seed):
-                missing.discard(name)
-                yield name, outcome
-                for theirs in _arrived(results):
-                    missing.discard(theirs[0])
-                    yield theirs
-        while missing and (helper.is_alive() or not results.empty()):
-            try:
-                name, outcome = results.get(timeout=0.2)
-            except Empty:
-                continue
+    for place in _places(second.taken, 0, len(queue)):
+        for name, outcome in _done(queue[place], source_of, check_of, seed):
             missing.discard(name)
             yield name, outcome
-        for item in queue:  # what a helper that was killed has left
-            for name, outcome in _done(item, source_of, check_of, seed) if missing & item.names else ():
-                if name in missing:
-                    yield name, outcome
-    finally:
-        helper.terminate()
+            for theirs in _arrived(second.results):
+                missing.discard(theirs[0])
+                yield theirs
+    while missing and (second.process.is_alive() or not second.results.empty()):
+        try:
+            name, outcome = second.results.get(timeout=0.2)
+        except Empty:
+            continue
+        missing.discard(name)
+        yield name, outcome
+    for item in queue:  # what a second process that was killed has left
+        for name, outcome in _done(item, source_of, check_of, seed) if missing & item.names else ():
+            if name in missing:
+                yield name, outcome
 
 
 def _places(taken: Any, end: int, count: int) -> Iterator[int]:
@@ -139,10 +157,11 @@ def _arrived(results: Any) -> Iterator[Outcome]:
             return
 
 
-def _help(queue: list[Item], taken: Any, results: Any, seed: int) -> None:
+def _help(orders: Any, taken: Any, results: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that prints the evidence
     known = {entry.number: entry for entry in equations()}
     gc.freeze()  # what has been imported stays: the collector need not look at it again
+    queue, seed = orders.recv()
     for place in _places(taken, 1, len(queue)):
         for outcome in _done(queue[place], known.get, lambda name: load().checks[name], seed):
             results.put(outcome)
