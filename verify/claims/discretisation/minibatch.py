@@ -159,9 +159,9 @@ def derived_variance(pulled: np.ndarray, map_: np.ndarray, length: int = TWO.con
 @wrong("the noise at B = 0", lambda pulled, map_: derived_variance(pulled, 0 * map_))
 @wrong("Z transposed", lambda pulled, map_: derived_variance(pulled.T, map_))
 def noise_of_the_force(variance) -> float:
-    """The variance of one sequence's force along a direction, at a map that is not a fixed point, over 400,000 sequences."""
+    """The variance of one sequence's force along a direction, at a map that is not a fixed point, over 600,000 sequences."""
     rng, root = draws.generator(83), np.sqrt(TWO.eigenvalues)
-    pulled, map_, count = np.array([[0.6, 0.9], [-0.4, 0.5]]), np.array([[0.7, 0.3], [-0.2, 0.9]]), 400_000
+    pulled, map_, count = np.array([[0.6, 0.9], [-0.4, 0.5]]), np.array([[0.7, 0.3], [-0.2, 0.9]]), 600_000
     w, x_q, below = rng.standard_normal((count, 2)), rng.standard_normal((count, 2)) * root, rng.standard_normal(count)
     first, second = np.sqrt(rng.chisquare([TWO.context_length, TWO.context_length - 1], (count, 2))).T
     along = first * root[0] * w[:, 0] + below * root[1] * w[:, 1]  # beta from Bartlett's factor of the context's Gram matrix
