@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -10,6 +10,7 @@ from jaxtyping import Float
 LARGEST = 2**53
 SHORTEST, LONGEST = 1e-100, 1e100  # durations in units of tau: beyond, solvers meet the limits of float64
 SMALLEST_RTOL = 100 * float(np.finfo(float).eps)
+Choice = TypeVar("Choice", bound=str)
 ROOM = 10**9  # numbers that a result may hold: 8 GB
 
 
@@ -36,7 +37,7 @@ def nonnegative_number(name: str, value: object) -> float:
 
 
 def index(name: str, value: object, size: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= value < size:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= int(value) < size:
         raise ValueError(f"{name} must be an integer from 0 to {size - 1}, got {_shown(value)}")
     return int(value)
 
@@ -141,13 +142,13 @@ def generator(name: str, value: object) -> np.random.Generator:
     return instance(name, value, np.random.Generator, "a numpy.random.Generator")
 
 
-def instance(name: str, value: object, kind: type, title: str = "") -> Any:
+def instance(name: str, value: object, kind: Any, title: str = "") -> Any:
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be {title or f'a {kind.__name__}'}, got {value!r}")
     return value
 
 
-def one_of(name: str, value: object, choices: Collection[str]) -> Any:
+def one_of(name: str, value: object, choices: Collection[Choice]) -> Choice:
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
-    return value
+    return value  # type: ignore[return-value]

@@ -214,11 +214,12 @@ def integrate_field(
     kept = kept if kept is None else kept[1:]
     run = steps(field, state, t_end, work, method=method, rtol=rtol, atol=atol, jacobian=jacobian)
     for made in run:
-        for i, step in enumerate(made if watch else ()):
-            made[i], stopped = watch(step)
-            if stopped is not None:
-                del made[i + 1 :]
-                break
+        if watch is not None:
+            for i, step in enumerate(made):
+                made[i], stopped = watch(step)
+                if stopped is not None:
+                    del made[i + 1 :]
+                    break
         ends, count = np.array([step.clock + step.end for step in made]), count + len(made)
         if kept is None:
             times.append(ends)

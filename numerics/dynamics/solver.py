@@ -90,7 +90,7 @@ def steps(
                         raise FlowError("the steps shrank to nothing: the state grows without bound", clock + start)
                 if len(good) < len(made):
                     raise FlowError("the state overflowed", clock + start)
-                if good and first_step < CLOCK_RESOLUTION * start:
+                if good and good[-1].end - good[-1].start < CLOCK_RESOLUTION * start:
                     break
         finally:
             work.evaluations += int(solver.nfev)

@@ -54,8 +54,8 @@ class Bilinear(Parametrization):
         (V, W), A, C, state, out = map(_by_head, self.arrays), loss.A, loss.C, np.empty(self.size), np.empty(self.size)
         (V, W), (dV, dW) = ((flat[: V.size].reshape(V.shape), flat[V.size :].reshape(W.shape)) for flat in (state, out))
         B, force = np.empty(A.shape), np.empty(A.shape)
-        rows, flat, G, turned = V.T, B.reshape(V.shape[1], -1), force.reshape(V.shape[1], -1), force.reshape(V.shape[1], -1).T
-        copy, subtract, dot = np.copyto, np.subtract, np.dot
+        rows, flat, G = V.T, B.reshape(len(V.T), -1), force.reshape(len(V.T), -1)
+        copy, subtract, dot, turned = np.copyto, np.subtract, np.dot, G.T
 
         def field(_t: float, vector: np.ndarray) -> np.ndarray:
             copy(state, vector)

@@ -11,6 +11,7 @@ eigenvector e_d, :math:`b_d = \lambda_d/a_d` and :math:`s_d^2 = \lambda_d^3/a_d`
 from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -79,8 +80,8 @@ class Modes:
     def indices(self, directions: object) -> list[int]:
         """``directions`` as different integers from 0 to D - 1, or ``ValueError``."""
         D = len(self.levels)
-        listed = list(directions) if isinstance(directions, Iterable) and not isinstance(directions, str) else [None]
-        if not all(isinstance(d, Integral) and not isinstance(d, bool) and 0 <= d < D for d in listed) or len({*listed}) < len(listed):
+        listed: list[Any] = list(directions) if isinstance(directions, Iterable) and not isinstance(directions, str) else [None]
+        if not all(isinstance(d, Integral) and not isinstance(d, bool) and 0 <= int(d) < D for d in listed) or len({*listed}) < len(listed):
             raise ValueError(f"directions must be different integers from 0 to {D - 1}, got {directions!r}")
         return list(map(int, listed))
 

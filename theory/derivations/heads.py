@@ -315,11 +315,12 @@ def _carried_out(formula: Any) -> Any:
 @lru_cache(maxsize=1 << 12)
 def evaluated(formula: Expr) -> Any:
     """The formula with its integrals, limits, derivatives, determinants and sums evaluated; SymPy's ``doit`` takes long for some alone."""
-    while sums := {one: terms for one in formula.atoms(sympy.Sum) if (terms := _written_out(one)) is not None}:
-        formula = formula.xreplace(sums)
-    explicit = (one for one in formula.atoms(sympy.Determinant) if isinstance(one.arg, MatrixBase))
-    left = {total: sympy.Dummy() for total in formula.atoms(sympy.Sum) if _over_a_family(total)}
-    done: Any = formula.xreplace({one: one.arg.det(method="domain-ge") for one in explicit}).xreplace(left).doit()
+    done: Any = formula
+    while sums := {one: terms for one in done.atoms(sympy.Sum) if (terms := _written_out(one)) is not None}:
+        done = done.xreplace(sums)
+    explicit = (one for one in done.atoms(sympy.Determinant) if isinstance(one.arg, MatrixBase))
+    left = {total: sympy.Dummy() for total in done.atoms(sympy.Sum) if _over_a_family(total)}
+    done = done.xreplace({one: one.arg.det(method="domain-ge") for one in explicit}).xreplace(left).doit()
     return done.xreplace({name: _term_by_term(total) for total, name in left.items() if done.has(name)})
 
 
