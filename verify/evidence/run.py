@@ -136,6 +136,7 @@ def _together(queue: list[Item], source_of: Callable, check_of: Callable, seed: 
         for name, outcome in _done(item, source_of, check_of, seed) if missing & item.names else ():
             if name in missing:
                 yield name, outcome
+    second.process.join(5)  # it releases what it holds
 
 
 def _places(taken: Any, end: int, count: int) -> Iterator[int]:
