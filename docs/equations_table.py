@@ -35,8 +35,8 @@ def table() -> str:
     """The page, from the registry, the tests and the book of claims as they are."""
     tests = _tests()
     by_equation = defaultdict(list)
-    for check in book.load().checks.values():
-        by_equation[check.equation].append(check.name)
+    for name, check in sorted(book.load().checks.items()):  # whichever module was loaded first
+        by_equation[check.equation].append(name)
     entries = equations()
     rows = []
     for entry in entries:
