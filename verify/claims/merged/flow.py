@@ -98,8 +98,11 @@ def _from_effective(scale: Callable[[np.ndarray, np.ndarray], float], w_init: fl
 def order_of_the_effective_start(theory) -> float:
     """The error of the mean diagonal of the map as it rises, over its order: fitted power, of 16 starts of scales from 0.01 to 0.001."""
     scale, order = theory
-    errors = lambda w_init: np.linalg.norm([_from_effective(scale, w_init, seed) for seed in range(44, 60)])  # noqa: E731
-    return abs(formulas.power_law([1e-2, 3e-3, 1e-3], lambda w_init: float(errors(w_init) / order(w_init))))
+
+    def in_its_order(w_init: float) -> float:
+        return float(np.linalg.norm([_from_effective(scale, w_init, seed) for seed in range(44, 60)]) / order(w_init))
+
+    return abs(formulas.power_law([1e-2, 3e-3, 1e-3], in_its_order))
 
 
 @draws.remembered
