@@ -13,7 +13,7 @@ from re import compile as pattern, fullmatch, sub
 _ESCAPES = str.maketrans({"&": r"\&", "%": r"\%", "#": r"\#"})
 _TOKEN = pattern(r"\\[A-Za-z]+|\\.|[{}^_]|\s+|.")
 _FONTS = frozenset([
-    "boldsymbol", "mathbf", "mathrm", "mathcal", "mathsf", "mathbb", "text", "operatorname", "rm", "displaystyle", "textstyle",
+    "boldsymbol", "mathbf", "mathrm", "mathcal", "mathsf", "mathtt", "mathbb", "text", "operatorname", "rm", "displaystyle", "textstyle",
     "left", "right", "bigl", "bigr", "Bigl", "Bigr", "!",
 ])  # fmt: skip
 _SPACED = {
@@ -21,7 +21,7 @@ _SPACED = {
     "ll": "<<", "gg": ">>", "Rightarrow": "=>", "Leftrightarrow": "<=>", "times": "x", "otimes": "(x)", "propto": "~", "notin": "not in",
     "quad": "", "qquad": "", ",": "", ";": "", " ": "", "cdot": "", "subset": "in", "cup": "or", "mid": "|",
 }  # fmt: skip
-_CLOSE = {"|": "||", "dots": "...", "cdots": "...", "ldots": "...", "infty": "infinity", "partial": "d", "{": "{", "}": "}", "top": "'"}
+_CLOSE = {"|": "||", "dots": "...", "cdots": "...", "ldots": "...", "infty": "infinity", "partial": "d", "top": "'"}
 _FACTORS = {"^", "_", "'", r"\boldsymbol", r"\mathbf", r"\mathbb", r"\mathcal", r"\hat", r"\tilde", r"\bar"}  # they end a factor
 _ACCENTS = {"hat": "_hat", "tilde": "_tilde", "bar": "_bar", "dot": "'"}
 
@@ -88,7 +88,7 @@ def _piece(token: str, tokens: Iterator[str]) -> str:
         return ""
     if name in _SPACED:
         return f" {_SPACED[name]} "
-    return _CLOSE.get(name, f" {name} ") if name else token
+    return _CLOSE.get(name, f" {name} " if name.isalpha() else name) if name else token
 
 
 def _argument(tokens: Iterator[str]) -> str:

@@ -14,6 +14,7 @@ from iclflow.theory.typesetting.symbol_names import name_latex
         (r"$\hat{\boldsymbol{\Lambda}}^{2} \ge \tfrac1N \boldsymbol{I}$", "Lambda_hat^2 >= 1/N I"),
         (r"$\sum_{d \le m} \lambda_d / a_{m+1} \to \infty$", "sum_(d <= m) lambda_d/a_(m+1) -> infinity"),
         (r"$\mathbb{E}(y_q\boldsymbol{z}) \ne \sqrt{D}$", "E(y_q z) != sqrt(D)"),
+        (r"the official code with $\mathtt{vary\_len}$", "the official code with vary_len"),
     ],
 )
 def test_sentences(sentence, text):
