@@ -5,8 +5,9 @@ shape, a dropped term. A mutant that still says the same (a transposed projector
 fault, and must be accepted. Whether it says the same is decided without the algebra that ``holds()`` rests on where that is possible: both
 formulas are evaluated in NumPy at random points (``random_points``).
 
-Run it as ``python benchmarks/statement_mutations.py [--each 12]``. It prints, for each equation, how many mutants there were, how many were
-refused, and every survivor with the ground on which it is equal. It exits with 1 if a wrong mutant was accepted, or a right one refused.
+Run it as ``python benchmarks/statement_mutations.py [--equation N ...] [--each 12]``. It prints, for each equation, how
+many mutants there were, how many were refused, and every survivor with the ground on which it is equal. It exits with 1 if a wrong mutant
+was accepted, or a right one refused.
 """
 
 import argparse
@@ -234,11 +235,15 @@ def derived_equations() -> tuple[Equation, ...]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument(
+        "--equation", nargs="+", choices=[one.number for one in derived_equations()], metavar="N", help="these entries only"
+    )
     parser.add_argument("--each", type=int, default=12, help="mutants per equation at most (default 12)")
     options = parser.parse_args()
+    chosen = [one for one in derived_equations() if not options.equation or one.number in options.equation]
     total: list[Mutant] = []
     began = time.perf_counter()
-    for entry in derived_equations():
+    for entry in chosen:
         start = time.perf_counter()
         found = tried(entry, options.each, np.random.default_rng(7))
         total += found
@@ -252,7 +257,7 @@ def main() -> int:
     equals = sum(mutant.equals for mutant in total)
     by_numbers = sum(mutant.ground == "numbers" for mutant in total)
     print(
-        f"{len(total)} mutants of {len(derived_equations())} equations in {time.perf_counter() - began:.1f} s: "
+        f"{len(total)} mutants of {len(chosen)} equations in {time.perf_counter() - began:.1f} s: "
         f"{sum(not mutant.accepted for mutant in total)} refused, {equals} equal to the original and accepted, {len(faults)} faults; "
         f"equality decided by numbers for {by_numbers}"
     )

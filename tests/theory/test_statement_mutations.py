@@ -32,6 +32,17 @@ def test_there_are_five_ways_to_be_wrong():
         assert len(ways) == 5, entry.number
 
 
+def test_the_program_takes_the_numbers_of_equations(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["statement_mutations.py", "--equation", "31", "32", "--each", "2"])
+    assert mutations.main() == 0
+    printed = capsys.readouterr().out
+    assert [line.split()[0] for line in printed.splitlines()] == ["(31)", "(32)", "4"]
+    monkeypatch.setattr(sys, "argv", ["statement_mutations.py", "--equation", "999"])
+    with pytest.raises(SystemExit):
+        mutations.main()
+    assert "invalid choice: '999'" in capsys.readouterr().err
+
+
 def test_an_equation_that_takes_anything_is_found_out():
     careless = replace(equation("31"), derivation=None)  # holds() is True whatever is typed
     found = mutations.tried(careless, 12, np.random.default_rng(5))
