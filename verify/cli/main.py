@@ -33,9 +33,10 @@ UNREAD = 141  # a shell's exit code for a command whose output is not read
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; bad input is answered in one line."""
-    gc.set_threshold(200_000, 20, 20)  # nearly all that is imported and computed stays to the end ...
-    atexit.register(gc.freeze)  # ... and need not be collected there
+    """Run one command and return its exit code; bad input is answered in one line. Without arguments, the process is the command's."""
+    if arguments is None:
+        gc.set_threshold(200_000, 20, 20)  # nearly all that is imported and computed stays to the end ...
+        atexit.register(gc.freeze)  # ... and need not be collected there
     try:
         options = build().parse_args(arguments)
         with warnings.catch_warnings():

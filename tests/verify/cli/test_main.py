@@ -1,5 +1,7 @@
 """The command as a user types it: answers, suggestions, exit codes, nothing half-written."""
 
+import atexit
+import gc
 import json
 import os
 import re
@@ -123,6 +125,18 @@ def test_flow_shows_the_predicted_drops_with_their_bounds(capsys):
     predicted = re.findall(r"\(([0-9.]+) to ([0-9.]+)\)", lines[6])
     assert all(float(early) <= drop <= float(late) for drop, (early, late) in zip(drops, predicted, strict=True))
     assert lines[7].startswith("drop 4 lies between ")
+
+
+def test_a_call_leaves_the_process_as_it_was(capsys, monkeypatch):
+    """The collector and the end of the process belong to the caller; the console script, which has no arguments, sets both."""
+    registered: list[object] = []
+    monkeypatch.setattr(atexit, "register", registered.append)
+    monkeypatch.setattr(gc, "set_threshold", lambda *numbers: registered.append(numbers))
+    assert answer(capsys, "expect", "S")[0] == 0
+    assert registered == []
+    monkeypatch.setattr(sys, "argv", ["iclflow", "expect", "S"])
+    assert main() == 0
+    assert registered == [(200_000, 20, 20), gc.freeze]
 
 
 def test_other_runtime_errors_are_not_hidden(monkeypatch):
