@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 from iclflow.numerics import QuadraticLoss
-from iclflow.numerics.dynamics.stack import DOP853_ROWS, EXPLICIT, FIRST, Stack
+from iclflow.numerics.dynamics.two_sided import DOP853_ROWS, EXPLICIT, FIRST, Stack
 from iclflow.verify.experiments.staircase import DEFAULT
 from iclflow.verify.training.descent import fixed_set, train
 from iclflow.verify.training.modules import ReducedSeparate

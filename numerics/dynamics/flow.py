@@ -18,8 +18,8 @@ from ..parametrizations.base import Parametrization, check_pair, field_jacobian,
 from ..tasks.losses import QuadraticLoss
 from .large_weights import check_large_weights
 from .solver import IMPLICIT, METHODS, Field, FlowError, Interpolant, Linear, Step, Work, steps
-from .stack import flow_together, stackable
 from .trajectory import Statistics, Trajectories, Trajectory
+from .two_sided import flow_together, stackable
 
 # Above this many weights the factorisations of an implicit method cost more than the short steps of an explicit one.
 IMPLICIT_SIZE = 1000

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from iclflow.numerics.dynamics.stabilised import length, stabilised
-from iclflow.numerics.dynamics.stack import STAGES
+from iclflow.numerics.dynamics.two_sided import STAGES
 
 
 def step(s, field, y, h):

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from iclflow.numerics import MergedWeights, QuadraticLoss, RegressionTask, SeparateWeights, find_plateaus, gradient_flow
-from iclflow.numerics.dynamics import flow, stack
+from iclflow.numerics.dynamics import flow, two_sided
 from iclflow.numerics.dynamics.solver import FlowError
 from iclflow.numerics.parametrizations.base import vector_field
 
@@ -27,7 +27,7 @@ def side_by_side(monkeypatch):
 @pytest.mark.parametrize("task", [TASK, TILTED])
 def test_the_velocity_is_that_of_each_run(family, options, task):
     loss, weights = QuadraticLoss.population(task), starts(family, 3, task=task, scale=1.0, **options)
-    together = stack.Stack.of([loss] * 3, weights[0])
+    together = two_sided.Stack.of([loss] * 3, weights[0])
     flat, every = np.stack([one.flatten() for one in weights]), np.arange(3)
     found = together.velocity(together.turned(flat, every).T.copy(), together.A, together.C)
     expected = [vector_field(loss, one)(0.0, one.flatten()) for one in weights]
@@ -77,7 +77,7 @@ def test_long_plateaus_take_stabilised_steps(side_by_side):
     runs = gradient_flow(LOSS, starts(SeparateWeights, 2, scale=1e-2), t_end=35_000.0)
     for run in runs:
         assert run.interpolant.methods.max() > 0
-        assert run.statistics.steps < 0.2 * 35_000 / stack.EXPLICIT  # at a rate of 1, DOP853 alone would need several times as many
+        assert run.statistics.steps < 0.2 * 35_000 / two_sided.EXPLICIT  # at a rate of 1, DOP853 alone would need several times as many
 
 
 def test_a_stack_is_a_sequence_of_trajectories_that_can_be_pickled(side_by_side):
