@@ -39,6 +39,17 @@ def iclflow(rtol: float) -> tuple[np.ndarray, float]:
     return gradient_flow(LOSS, START, t_end=T_END, rtol=rtol).states_at(TIMES), 0.0
 
 
+def iclflow_compiled() -> Solver:
+    begun = time.process_time()
+    gradient_flow(LOSS, START, t_end=1.0, method="compiled").states_at(0.5)
+    built = time.process_time() - begun
+
+    def solve(rtol: float) -> tuple[np.ndarray, float]:
+        return gradient_flow(LOSS, START, t_end=T_END, rtol=rtol, method="compiled").states_at(TIMES), built
+
+    return solve
+
+
 def scipy_with(method: str) -> Solver:
     field = vector_field(LOSS, START)
 
@@ -152,8 +163,8 @@ def heyoka_taylor() -> Solver:
     return solve
 
 
-def heyoka_batches(starts: np.ndarray, tol: float) -> tuple[np.ndarray, float, float]:
-    """The states (N, T, P) of many runs by heyoka in batches of eight, the seconds that they take, and those of compilation."""
+def heyoka_batches(starts: np.ndarray, tol: float) -> tuple[np.ndarray, float, str]:
+    """The same by heyoka in batches of eight, without compilation."""
     import heyoka
 
     begun = time.process_time()
@@ -167,7 +178,7 @@ def heyoka_batches(starts: np.ndarray, tol: float) -> tuple[np.ndarray, float, f
         outcome = integrator.propagate_grid(grid)
         states = outcome[-1] if isinstance(outcome, tuple) else outcome
         found.append(np.moveaxis(states, 2, 0)[: len(part)].copy())
-    return np.concatenate(found), time.process_time() - begun - built, built
+    return np.concatenate(found), time.process_time() - begun - built, f"after {built:.0f} s of compilation"
 
 
 def compare(name: str, solve: Solver, reference: np.ndarray, target: float) -> str:
@@ -189,7 +200,7 @@ def compare(name: str, solve: Solver, reference: np.ndarray, target: float) -> s
     return f"{name:<24} {rtol:>8.0e} {error:>10.1e} {min(runs):>10.3f} s {compiling:>10.2f} s"
 
 
-def stacked(count: int, target: float) -> None:
+def many(count: int, target: float) -> None:
     """Print the errors of all runs along the ladder until the worst is within the target, with the time of a run.
 
     The reference is the same flow at rtol 1e-13, in parts of 250 runs, which bounds its memory. heyoka comes first where it is installed,
@@ -198,37 +209,33 @@ def stacked(count: int, target: float) -> None:
     starts = [SeparateWeights.initialize(TASK, heads=5, scale=1e-2, rng=np.random.default_rng(seed)) for seed in range(count)]
     parts = [starts[i : i + 250] for i in range(0, count, 250)]
     reference = np.concatenate([gradient_flow(LOSS, part, t_end=T_END, rtol=1e-13).effective_map_at(TIMES) for part in parts])
+    solvers: list[tuple[str, np.ndarray, Callable]] = [("iclflow", LADDER[4:], lambda rtol: together(starts, rtol))]
     if importlib.util.find_spec("heyoka") is not None:
         flat = np.stack([start.flatten() for start in starts])
-        for tol in LADDER[12:]:
-            states, took, built = heyoka_batches(flat, tol)
-            found = SeparateWeights.combine_many(*START.split(states.reshape(-1, START.size))).reshape(reference.shape)
-            errors = np.abs(found - reference).max(axis=(1, 2, 3))
+        solvers.insert(0, (f"heyoka in batches of {BATCH}", LADDER[12:], lambda tol: heyoka_batches(flat, tol)))
+    for name, ladder, solve in solvers:
+        for rtol in ladder:
+            states, took, besides = solve(rtol)
+            errors = np.abs(SeparateWeights.combine_many(*START.split(states.reshape(-1, 45))).reshape(reference.shape) - reference)
+            worst = errors.max(axis=(1, 2, 3))
             print(
-                f"{count} runs, heyoka in batches of {BATCH}, tol {tol:.0e}: error at most {errors.max():.1e}, "
-                f"median {np.median(errors):.1e}, within the target {np.mean(errors <= target):.1%}; "
-                f"a run takes {1e3 * took / count:.1f} ms with its {len(TIMES)} states, compilation {built:.0f} s",
+                f"{count} runs, {name}, rtol {rtol:.0e}: error at most {worst.max():.1e}, median {np.median(worst):.1e}, within the target "
+                f"{np.mean(worst <= target):.1%}; a run takes {1e3 * took / count:.1f} ms with its {len(TIMES)} states, {besides}",
                 flush=True,
             )
-            del states, found
-            if errors.max() <= target:
+            del states, errors
+            if worst.max() <= target:
                 break
-    for rtol in LADDER[4:]:
-        begun = time.process_time()
-        runs = gradient_flow(LOSS, starts, t_end=T_END, rtol=rtol)
-        flowed = time.process_time() - begun
-        found = runs.effective_map_at(TIMES)
-        looked_up = time.process_time() - begun - flowed
-        errors, steps = np.abs(found - reference).max(axis=(1, 2, 3)), np.mean([run.statistics.evaluations for run in runs])
-        print(
-            f"{count} runs, rtol {rtol:.0e}: error at most {errors.max():.1e}, median {np.median(errors):.1e}, within the target "
-            f"{np.mean(errors <= target):.1%}; a run takes {1e3 * flowed / count:.1f} ms and {steps:.0f} velocities, "
-            f"its {len(TIMES)} maps {1e3 * looked_up / count:.1f} ms",
-            flush=True,
-        )
-        del runs, found
-        if errors.max() <= target:
-            break
+
+
+def together(starts: list[SeparateWeights], rtol: float) -> tuple[np.ndarray, float, str]:
+    """The states (N, T, P) of many runs by iclflow, the seconds that they take, and what else is to say."""
+    begun = time.process_time()
+    runs = gradient_flow(LOSS, starts, t_end=T_END, rtol=rtol)
+    flowed = time.process_time() - begun
+    states = runs.states_at(TIMES)
+    velocities, part = np.mean([run.statistics.evaluations for run in runs]), 1e3 * flowed / len(starts)
+    return states, time.process_time() - begun, f"{part:.1f} ms without, and {velocities:.0f} velocities"
 
 
 def main() -> None:
@@ -238,10 +245,12 @@ def main() -> None:
     options = parser.parse_args()
     target = options.target
     if options.runs is not None:
-        stacked(max(options.runs, 250), target)
+        many(max(options.runs, 250), target)
         return
+    compiled = iclflow_compiled()  # before the reference, which would have loaded it
     reference = maps(gradient_flow(LOSS, START, t_end=T_END, rtol=1e-12).states_at(TIMES))
     peers: list[tuple[str, str | None, Callable[[], Solver]]] = [
+        ("iclflow compiled", None, lambda: compiled),
         ("iclflow", None, lambda: iclflow),
         ("scipy LSODA", None, lambda: scipy_with("LSODA")),
         ("scipy DOP853", None, lambda: scipy_with("DOP853")),

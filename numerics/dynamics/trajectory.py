@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Protocol, overload
+from typing import Any, overload
 
 import numpy as np
 from jaxtyping import Float
@@ -184,22 +184,11 @@ class Trajectory(Path):
         return maps.reshape(*states.shape[:-1], *maps.shape[1:])
 
 
-class Joint(Protocol):
-    """States of several runs at once."""
-
-    def __call__(self, t: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n P"]: ...
-    def at(self, runs: np.ndarray, t: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n P"]: ...
-
-
 @dataclass(frozen=True, eq=False)
 class Trajectories(Sequence[Trajectory]):
-    """Runs of one length and parametrization: a sequence of trajectories, with their states, maps and losses at common times in one array.
-
-    ``interpolant``, if there is one, gives the states of all runs at times t/tau, run after run.
-    """
+    """Runs of one length and parametrization: a sequence of trajectories, with states, maps and losses at common times in one array."""
 
     runs: tuple[Trajectory, ...]
-    interpolant: Joint | None = None
 
     @overload
     def __getitem__(self, index: int) -> Trajectory: ...
@@ -213,10 +202,7 @@ class Trajectories(Sequence[Trajectory]):
 
     def states_at(self, t: object) -> Float[np.ndarray, "N *n P"]:
         """Flat weights of all runs at the time or times ``t``; ``ValueError`` for a time outside a run."""
-        if self.interpolant is None:
-            return np.stack([run.states_at(t) for run in self.runs])
-        times = self.runs[0].inside(t)
-        return self.interpolant(times.ravel() / self.runs[0].tau).reshape(len(self), *times.shape, self.runs[0].initial.size)
+        return np.stack([run.states_at(t) for run in self.runs])
 
     def effective_map_at(self, t: object) -> Float[np.ndarray, "N *n_shape"]:
         return self.runs[0]._maps(self.states_at(t))
@@ -230,9 +216,8 @@ class Trajectories(Sequence[Trajectory]):
             return np.empty(0)
         parts, counts = np.unique(runs, return_counts=True)
         ends = np.cumsum(counts)[:-1]
-        if self.interpolant is None:
-            return np.concatenate([np.asarray(self.runs[i].loss_at(own)) for i, own in zip(parts, np.split(t, ends), strict=True)])
-        maps = self.runs[0]._maps(self.interpolant.at(runs, t / self.runs[0].tau))
+        own = zip((self.runs[i] for i in parts), np.split(t, ends), strict=True)
+        maps = self.runs[0]._maps(np.concatenate([run.interpolant(at / run.tau) for run, at in own]))
         if all(run.objective is self.runs[0].objective for run in self.runs):
             return self.runs[0].objective.values(maps)
         return np.concatenate([self.runs[i].objective.values(own) for i, own in zip(parts, np.split(maps, ends), strict=True)])

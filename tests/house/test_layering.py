@@ -360,7 +360,7 @@ def test_every_form_of_import_is_seen():
     [
         ("from iclflow.theory import *", ("numpy", "scipy", "torch", "matplotlib")),
         ("import iclflow.numerics", ("numpy", "scipy", "sympy")),
-        ("from iclflow.numerics import *", ("torch", "matplotlib")),
+        ("from iclflow.numerics import *", ("torch", "matplotlib", "numba")),
         ("import iclflow.verify", ("matplotlib.pyplot",)),
     ],
 )

@@ -23,7 +23,7 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from ...numerics.dynamics.flow import TOGETHER, gradient_flow
+from ...numerics.dynamics.flow import MANY, gradient_flow
 from ...numerics.dynamics.plateaus import find_plateaus
 from ...numerics.dynamics.storage import load_results, save_results
 from ...numerics.reductions.curve import predict_curve
@@ -162,7 +162,7 @@ def _tasks(missing: Mapping[str, Run]) -> list[tuple[str, ...]]:
     alike: dict[Any, list[str]] = {}
     for name, run in missing.items():
         alike.setdefault(replace(run, setting=replace(run.setting, seed=0)) if run.method == "flow" else name, []).append(name)
-    sizes = {key: CHUNK if len(names) >= TOGETHER else 1 for key, names in alike.items()}
+    sizes = {key: CHUNK if len(names) >= MANY else 1 for key, names in alike.items()}
     return [tuple(names[i : i + sizes[key]]) for key, names in alike.items() for i in range(0, len(names), sizes[key])]
 
 

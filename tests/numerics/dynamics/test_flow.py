@@ -332,7 +332,7 @@ def test_too_many_steps_are_a_failure_and_not_a_truncated_run():
         ({"rtol": 1.0}, ValueError, r"rtol must be at least .* and below 1, got 1\.0"),
         ({"rtol": 1e-16}, ValueError, r"rtol must be at least 2\.2e-14, .*, got 1e-16"),
         ({"atol": -1.0}, ValueError, "atol must be a positive finite number, got -1.0"),
-        ({"method": "Euler"}, ValueError, "method must be one of LSODA, DOP853, RK45, Radau, BDF, got 'Euler'"),
+        ({"method": "Euler"}, ValueError, "method must be one of LSODA, DOP853, RK45, Radau, BDF, compiled, got 'Euler'"),
         ({"stop_loss": np.nan}, ValueError, "stop_loss must be a finite number of at least 0, got nan"),
         ({"stop_plateau": 0}, ValueError, "stop_plateau must be an integer of at least 1, got 0"),
         ({"loss": 3}, TypeError, "loss must be a QuadraticLoss, got 3"),

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from iclflow.numerics.dynamics.compiled import STAGES
 from iclflow.numerics.dynamics.stabilised import length, stabilised
-from iclflow.numerics.dynamics.two_sided import STAGES
 
 
 def step(s, field, y, h):

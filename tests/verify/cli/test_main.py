@@ -533,7 +533,7 @@ def test_every_command_has_an_example_that_parses():
         (["expect", "S A S"], {"torch", "matplotlib", "scipy"}),
         (["derive", "31"], {"torch", "matplotlib", "scipy"}),
         (["export", "--equation", "31", "--output", "31.tex"], {"torch", "matplotlib", "scipy"}),
-        (["flow"], {"torch", "matplotlib", "scipy.ndimage", "sympy.physics", "iclflow.theory.results.estimators"}),
+        (["flow"], {"torch", "matplotlib", "numba", "scipy.ndimage", "sympy.physics", "iclflow.theory.results.estimators"}),
     ],
 )
 def test_commands_load_nothing_heavy_that_they_do_not_use(command, absent, tmp_path):
