@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from ...numerics import Ensemble, FullMergedWeights, MixedTask, RegressionTask, gradient_flow
 from ...numerics.tasks.sample_moments import Batch, SampleMoments
-from ..training.descent import Coefficients, fresh_batches, one_each, one_thread, train
+from ..training.descent import fresh_batches, holding, one_each, one_thread, train
 from ..training.modules import MergedAttention
 from . import draws
 
@@ -148,9 +148,8 @@ def trained(setting: InWeightSetting, batch_size: int = 512) -> Curves:
 def _test_losses(network: MergedAttention, states: dict[str, torch.Tensor], batches: Iterable[Batch]) -> np.ndarray:
     """The mean squared error of the network on the same prompts at each of its states."""
     sums, count = 0.0, 0
-    coefficients = torch.func.vmap(lambda parameters: torch.func.functional_call(Coefficients(network), parameters, ()))
     with one_thread(), torch.no_grad():
-        theta = coefficients({f"network.{name}": state for name, state in states.items()})
+        theta = holding(network, states).coefficients()  # pyright: ignore[reportCallIssue]
         for tokens, target in batches:
             errors = network.features(torch.tensor(tokens).mT) @ theta.mT - torch.tensor(target)[:, None]
             sums, count = sums + errors.square().sum(dim=0).numpy(), count + len(target)

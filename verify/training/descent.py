@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -102,36 +103,33 @@ def mean_squared_error(network: nn.Module, parameters: dict[str, Tensor], batch:
     return (torch.func.functional_call(network, parameters, (X,)) - y).square().mean()
 
 
-class Coefficients(nn.Module):
-    """A module that returns the coefficients of a linear attention, so that ``functional_call`` can replace its parameters."""
-
-    def __init__(self, network: nn.Module):
-        super().__init__()
-        self.network = network
-
-    def forward(self) -> Tensor:
-        """The coefficients of the network's features."""
-        return self.network.coefficients()  # pyright: ignore[reportCallIssue]
+def holding(network: nn.Module, parameters: dict[str, Tensor]) -> nn.Module:
+    """A copy of a network with these parameters, which may be stacked over networks."""
+    copied = deepcopy(network)
+    for name, values in parameters.items():
+        copied.get_parameter(name).data = values
+    return copied
 
 
-def _losses_together(network: nn.Module) -> Callable[[dict[str, Tensor], Batch], Tensor]:
-    """The loss of each network, for parameters stacked over networks; batches may be stacked too.
+def _losses(network: nn.Module, several: bool) -> Callable[[Batch], Tensor]:
+    """The loss of a network on a batch, or those of several, whose parameters it holds stacked; batches may be stacked too.
 
     Linear attentions share the features of a batch and differ only in their coefficients. ``vmap`` would compute the scores of every
     token for each network, and moving that much memory takes all the time it saves.
     """
+    if not several:
+        return lambda batch: (network(batch[0]) - batch[1]).square().mean()
     if not getattr(network, "linear", False):
         shared, own = (torch.func.vmap(partial(mean_squared_error, network), in_dims=(0, axis)) for axis in (None, 0))
-        return lambda parameters, batch: (shared if batch[1].ndim == 1 else own)(parameters, batch)
-    module = Coefficients(network)
+        return lambda batch: (shared if batch[1].ndim == 1 else own)(dict(network.named_parameters()), batch)
 
     @lru_cache(maxsize=1)  # a fixed set has them once
     def features_of(X: Tensor) -> Tensor:
         return network.features(X.flatten(end_dim=-3)).unflatten(0, X.shape[:-2])  # pyright: ignore[reportCallIssue]
 
-    def losses(parameters: dict[str, Tensor], batch: Batch) -> Tensor:
+    def losses(batch: Batch) -> Tensor:
         features, y = features_of(batch[0]), batch[1]
-        theta = torch.func.functional_call(module, {f"network.{name}": p for name, p in parameters.items()}, ())
+        theta = network.coefficients()  # pyright: ignore[reportCallIssue]
         predicted = theta @ features.mT if y.ndim == 1 else torch.einsum("spf,sf->sp", features, theta)
         return (predicted - y).square().mean(dim=-1)
 
@@ -190,14 +188,13 @@ def train(
     several = [] if isinstance(networks, nn.Module) else list(instance("networks", networks, Sequence, "a network or a list of them"))
     network, *_ = [instance("networks", one, nn.Module, "at least one torch.nn.Module") for one in several or [networks]]
 
-    losses_of = _losses_together(network) if several else partial(mean_squared_error, network)
-    parameters = {name: p.detach().clone() for name, p in network.named_parameters()}
+    initial = {name: p.detach().clone() for name, p in network.named_parameters()}
     if several:
-        parameters = {name: torch.stack([n.get_parameter(name).detach() for n in several]) for name in parameters}
-    parameters = {name: p.requires_grad_() for name, p in parameters.items()}
-
+        initial = {name: torch.stack([n.get_parameter(name).detach() for n in several]) for name in initial}
+    network = holding(network, initial)
+    losses_of, parameters = _losses(network, bool(several)), {name: p.requires_grad_() for name, p in network.named_parameters()}
     move = adam_of(list(parameters.values()), learning_rate) if optimizer == "adam" else None
-    moved = {name: torch.zeros_like(p) for name, p in parameters.items()}
+    moved = [torch.zeros_like(p) for p in parameters.values()]
     times, losses, states, batch_size = [], [], {name: [] for name in parameters}, 0
     start = time.perf_counter()
     with one_thread():
@@ -207,9 +204,8 @@ def train(
             batch_size = batch[1].shape[-1]
             if batch[1].ndim == 2 and len(batch[1]) != len(several):
                 raise ValueError(f"batches must be one for each of {len(several)} networks, got {len(batch[1])}")
-            value = losses_of(parameters, batch)
-            slopes = torch.autograd.grad(value.sum(), list(parameters.values()), materialize_grads=True)
-            gradients = dict(zip(parameters, slopes, strict=True))
+            value = losses_of(batch)
+            gradients = torch.autograd.grad(value.sum(), list(parameters.values()), materialize_grads=True)
             if step % record_every == 0 or step == steps:
                 if not torch.isfinite(value).all():
                     raise FloatingPointError(
@@ -219,15 +215,14 @@ def train(
                 losses.append(value.detach().cpu().numpy())
                 for name, p in parameters.items():
                     states[name].append(p.detach().cpu().numpy().copy())
-            if weight_decay:
-                gradients = {name: slope + 2 * weight_decay * parameters[name].detach() for name, slope in gradients.items()}
-            if move is not None:
-                move(list(gradients.values()))
-                continue
-            if optimizer == "sign":
-                gradients = {name: slope.sign() for name, slope in gradients.items()}
-            moved = {name: momentum * moved[name] - learning_rate * gradients[name] for name in moved}
-            parameters = {name: (p.detach() + moved[name]).requires_grad_() for name, p in parameters.items()}
+            with torch.no_grad():
+                if weight_decay:
+                    gradients = [slope + 2 * weight_decay * p for slope, p in zip(gradients, parameters.values(), strict=True)]
+                if move is not None:
+                    move(list(gradients))
+                    continue
+                for p, step_taken, slope in zip(parameters.values(), moved, gradients, strict=True):
+                    p += step_taken.mul_(momentum).sub_(learning_rate * (slope.sign() if optimizer == "sign" else slope))
     return TrainingRun(
         times=np.array(times),
         batch_loss=np.array(losses),
