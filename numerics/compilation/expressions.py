@@ -173,12 +173,12 @@ def _compiled(expr: Basic | tuple, arguments: tuple[Basic, ...], backend: str) -
 def _scalar(expr: Basic | tuple, arguments: tuple[Basic, ...], backend: str) -> Callable[..., Any]:
     """A function of numbers, or of arrays of numbers; the entries of an explicit matrix are computed apart and then stacked."""
     if backend in ("numpy", "torch") and isinstance(expr, MatrixBase):
-        entries = lambdify(arguments, _keep_digits(tuple(expr.flat())), cse=True, **BACKENDS[backend])
+        entries = _scalar(tuple(expr.flat()), arguments, backend)
         return lambda *values: stacked(backend, entries(*values), expr.shape)
     if isinstance(expr, tuple) and any(isinstance(part, MatrixBase) for part in expr):
         functions = [_scalar(part, arguments, backend) for part in expr]
         return lambda *values: tuple(function(*values) for function in functions)
-    return lambdify(arguments, _keep_digits(expr), cse=True, **BACKENDS[backend])
+    return lambdify(arguments, _keep_digits(expr), cse=True, docstring_limit=0, **BACKENDS[backend])
 
 
 def _to_arb(value: Any) -> arb:

@@ -126,30 +126,29 @@ class _Tape:
     def __init__(self, arguments: tuple[Basic, ...], operations: dict[str, Callable], convert: Callable, compile_scalar: Callable) -> None:
         self.arguments, self.operations, self.compile_scalar = arguments, operations, compile_scalar
         self.convert, self.matrix = convert, operations.get("matrix", convert)
-        given = set(arguments)
-        matrices = [argument for argument in arguments if isinstance(argument, MatrixSymbol)]
-        self.dimensions = dict.fromkeys(size for matrix in matrices for size in matrix.shape)
-        self.sizes = [size for size in self.dimensions if isinstance(size, Symbol) and size not in given]
+        self.shapes = [argument.shape if isinstance(argument, MatrixSymbol) else None for argument in arguments]
+        dimensions = dict.fromkeys(size for shape in self.shapes for size in shape or ())
+        self.given_sizes = [place for place, argument in enumerate(arguments) if argument in dimensions]
+        self.sizes = [size for size in dimensions if isinstance(size, Symbol) and size not in arguments]
         self.registers = {name: index for index, name in enumerate([*arguments, *self.sizes])}
         self.steps: list[Step] = []
 
     def read(self, values: tuple) -> Values:
         if len(values) != len(self.arguments):
             raise TypeError(f"expected values of {self.arguments}, got {len(values)} of them")
-        given = list(zip(self.arguments, values, strict=True))
-        sizes: dict[Any, int] = {name: int(value) for name, value in given if name in self.dimensions}
+        sizes: dict[Any, int] = {self.arguments[place]: int(values[place]) for place in self.given_sizes}
         registers: Values = []
-        for name, value in given:
-            if not isinstance(name, MatrixSymbol):
+        for name, symbolic, value in zip(self.arguments, self.shapes, values, strict=True):
+            if symbolic is None:
                 registers.append(sizes[name] if name in sizes else self.convert(value))
                 continue
-            matrix, symbolic = self.matrix(value), tuple[Any, ...](name.shape)
-            shape = (matrix.rows, matrix.cols) if isinstance(matrix, mpmath.matrix) else tuple(np.shape(matrix))
+            matrix = self.matrix(value)
+            shape = (matrix.rows, matrix.cols) if isinstance(matrix, mpmath.matrix) else np.shape(matrix)
             wanted = tuple(
                 sizes.setdefault(size, have) if isinstance(size, Symbol) else int(size if size.is_Integer else size.subs(sizes))
                 for size, have in zip(symbolic, shape[-2:], strict=False)
             )
-            if len(shape) < 2 or any(have != want for have, want in zip(shape[-2:], wanted, strict=True)):
+            if len(shape) < 2 or tuple(shape[-2:]) != wanted:
                 raise ValueError(f"{name} must have shape {wanted} to agree with the others, got {shape}")
             registers.append(matrix)
         return registers + [sizes[size] for size in self.sizes]
