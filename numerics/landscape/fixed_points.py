@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import least_squares
+from scipy.optimize import leastsq
 
 from .._checks import generator, positive_integer
 from ..parametrizations.attention import MergedWeights, SeparateWeights
@@ -205,5 +205,5 @@ def search_fixed_points(task: RegressionTask, *, heads: int, rank: int = 1, star
 
 def _root(loss: QuadraticLoss, start: Parametrization) -> np.ndarray:
     field, slopes = vector_field(loss, start), field_jacobian(loss, start)
-    options: Any = {"jac": lambda x: slopes(0.0, x), "method": "lm", "xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15, "max_nfev": 300}
-    return least_squares(lambda x: field(0.0, x), start.flatten(), **options).x
+    tolerances: Any = dict.fromkeys(("xtol", "ftol", "gtol"), 1e-15)
+    return leastsq(lambda x: field(0.0, x), start.flatten(), Dfun=lambda x: slopes(0.0, x), full_output=True, maxfev=300, **tolerances)[0]

@@ -47,6 +47,7 @@ class InWeightSetting:
         D = self.dimension
         return RegressionTask(eigenvalues=[1 / D] * D, context_length=self.context_length)
 
+    @draws.remembered
     def problem(self, seed: int) -> MixedTask:
         w = draws.generator(seed, 1).standard_normal(self.dimension)
         return MixedTask(self.task, self.portion, (self.fixed_length * w / np.linalg.norm(w))[None])

@@ -42,30 +42,34 @@ def trained_aligned(optimizer: str, least: float) -> TrainingRun:
 _HEAD = (sign_v, sign_k, sign_q, v_i, k_i, q_i, e)
 _CONSERVED = parts_of("V8-sign", _HEAD, "value", "query")
 _RATES = parts_of("V8-sign", _HEAD, "old value", "old query")
-_OLD = {"value": lambda _s, _k, _q, v, k, q, axis: v**2 - k.T @ k, "query": lambda _s, _k, _q, v, k, q, axis: k.T @ k - q.T @ q}
+_OLD = {
+    "value": lambda _s, _k, _q, v, k, q, axis: v**2 - (k**2).sum(axis=(-2, -1)),
+    "query": lambda _s, _k, _q, v, k, q, axis: (k**2 - q**2).sum(axis=(-2, -1)),
+}
 
 
-def _values(laws: Mapping[str, Callable], v: float, k: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """The laws of a head whose force has the signs of its weights, for each axis: (laws, D)."""
-    k, q = k.reshape(-1, 1), q.reshape(-1, 1)
-    given, axes = (np.sign(v), np.sign(k), np.sign(q), v, k, q), np.eye(len(k))[:, :, None]
-    return np.array([[float(np.squeeze(law(*given, axis))) for axis in axes] for law in laws.values()])
+def _values(laws: Mapping[str, Callable], v: np.ndarray, k: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """The laws of heads whose force has the signs of their weights, for each axis: (laws, heads, D)."""
+    weights, axes = (v[:, None], k[:, None], q[:, None]), np.eye(k.shape[1])[:, :, None]
+    return np.array([np.broadcast_to(law(*map(np.sign, weights), *weights, axes), k.shape[:2]) for law in laws.values()])
 
 
-def _heads(run: TrainingRun, step: int) -> list[tuple]:
+def _heads(run: TrainingRun, step: int) -> tuple[np.ndarray, ...]:
+    """v, k and q of the heads of all starts, keys and queries as columns."""
     v, k, q = (run.states[name][step] for name in "vkq")
-    return [(v[start, i], k[start, i], q[start, i]) for start in range(STARTS) for i in range(HEADS)]
+    return v.ravel(), *(one.reshape(len(v.ravel()), -1, 1) for one in (k, q))
 
 
 def _drift(laws: Mapping[str, Callable], run: TrainingRun) -> float:
     """The largest change of a law, over that of the value weight."""
-    pairs = zip(_heads(run, 0), _heads(run, -1), strict=True)
-    return max(float(np.abs(_values(laws, *end) - _values(laws, *start)).max() / abs(abs(end[0]) - abs(start[0]))) for start, end in pairs)
+    start, end = _heads(run, 0), _heads(run, -1)
+    grown = np.abs(end[0]) - np.abs(start[0])
+    return float(np.abs((_values(laws, *end) - _values(laws, *start)) / grown[:, None]).max())
 
 
 @claim("V8-sign", method="training", tolerance=ROUNDOFF, theory=_CONSERVED)
 @wrong("the laws (79) of gradient flow", _OLD)
-@wrong("value for query", {"value": lambda *head: head[3] - np.abs(head[5]).sum()})
+@wrong("value for query", {"value": lambda *head: head[3] - np.abs(head[5]).sum(axis=(-2, -1))})
 def sign_descent_conserves(laws) -> float:
     """What sign descent conserves, along PyTorch runs from five starts near the origin until weights have grown to 0.37."""
     return _drift(laws, trained_aligned("sign", 0.5))
@@ -74,15 +78,15 @@ def sign_descent_conserves(laws) -> float:
 @claim("V8-sign", method="training", tolerance=ROUNDOFF, theory=_RATES)
 @wrong("conserved", dict.fromkeys(_RATES, lambda *head: 0.0))
 @wrong("half the rate", dict.fromkeys(_RATES, times(1 / 2)))
-@wrong("one entry for all", {"old value": lambda s, _k, _q, v, k, *rest: 2 * (s * v - np.abs(k).mean())})
+@wrong("one entry for all", {"old value": lambda s, _k, _q, v, k, *rest: 2 * (s * v - np.abs(k).mean(axis=(-2, -1)))})
 def gradient_laws_break(rates) -> float:
     """The rates of what gradient flow conserves, along the same runs of sign descent: the largest error at every fiftieth step."""
     run, errors = trained_aligned("sign", 0.5), []
     for step in range(0, len(run.times) - 1, 50):
-        for start, end in zip(_heads(run, step), _heads(run, step + 1), strict=True):
-            middle = tuple((one + other) / 2 for one, other in zip(start, end, strict=True))  # a step is straight: exact for squares
-            change = _values(_OLD, *end) - _values(_OLD, *start)
-            errors.append(np.abs(change / 1e-3 - _values(rates, *middle)).max())
+        start, end = _heads(run, step), _heads(run, step + 1)
+        middle = tuple((one + other) / 2 for one, other in zip(start, end, strict=True))  # a step is straight: exact for squares
+        change = _values(_OLD, *end) - _values(_OLD, *start)
+        errors.append(np.abs(change / 1e-3 - _values(rates, *middle)).max())
     return float(max(errors))
 
 
@@ -104,8 +108,7 @@ def all_directions_together(entry) -> float:
     """Each diagonal entry of the map of aligned heads of one size grows alike under sign descent, in PyTorch: relative error."""
     run = trained_aligned("sign", 1.0)
     maps = run.effective_maps().diagonal(axis1=-2, axis2=-1)
-    expected = np.array([entry(HEADS, 0.02 + time) for time in run.times])[:, None, None]
-    return float(np.abs(maps / expected - 1).max())
+    return float(np.abs(maps / entry(HEADS, 0.02 + run.times)[:, None, None] - 1).max())
 
 
 _TIME = compiled("V8-sign-origin", (lambda_, a, H, w_init), part="time")

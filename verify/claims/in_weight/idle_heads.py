@@ -6,14 +6,13 @@ from ....numerics.compilation.equations import compiled
 from ....numerics.dynamics.flow import gradient_flow
 from ....numerics.parametrizations.full_attention import FullMergedWeights
 from ....numerics.tasks.losses import QuadraticLoss
-from ....numerics.tasks.mixed_task import MixedTask
 from ....numerics.tasks.regression import RegressionTask
 from ....numerics.tasks.sample_moments import SampleMoments
 from ....theory.results.in_weight.idle_heads import COLUMN_SIZE, CURVATURE, FORCE, MAP, SEQUENCES
 from ...experiments import draws
 from ..book import claim, wrong
 from ..tolerances import IDLE_POWERS, IDLE_SIZE, LEAK_AT_END, NOTHING_GROWS, ORDINARY_POWERS, TIME_POWERS
-from .zero_blocks import LEAK_TASK, leak_exponent
+from .zero_blocks import LEAK_TASK, leak_exponent, population
 
 SET = 16_000  # sequences
 SEEDS, END = 3, 2e7
@@ -27,8 +26,7 @@ def sampled(task: RegressionTask, seed: int, count: int) -> SampleMoments:
 @draws.remembered
 def on_set(task: RegressionTask, seed: int, P: float) -> QuadraticLoss:
     """The loss of all blocks on ``P`` sequences: sampled up to 16,000, beyond that a resized set; the population's for infinitely many."""
-    exact = MixedTask(task, 1.0, np.ones((1, task.dimension))).in_context_loss
-    return exact if np.isinf(P) else sampled(task, seed, int(min(P, SET))).resized(exact, P)
+    return population(task) if np.isinf(P) else sampled(task, seed, int(min(P, SET))).resized(population(task), P)
 
 
 @draws.remembered

@@ -1,10 +1,11 @@
 """Claims that fixed task vectors (V6-zero) and finite training sets (V6-leak) move the zero blocks."""
 
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
 from ....numerics import FullMergedWeights, MergedWeights, MixedTask, RegressionTask, SampleMoments, compiled, gradient_flow, sequences
+from ....numerics.tasks.losses import QuadraticLoss
 from ....theory.calculus.spectral import eigenvalue
 from ....theory.notation import B, D, Lambda, N, gamma, lambda_, v_i, w, w_init
 from ....theory.results.attention.blocks import U_i
@@ -57,6 +58,12 @@ def opposite_vectors_keep_the_blocks(largest) -> float:
     return largest(0.3)
 
 
+@cache
+def population(task: RegressionTask) -> QuadraticLoss:
+    """The loss of all blocks on infinitely many sequences."""
+    return MixedTask(task, 1.0, np.ones((1, task.dimension))).in_context_loss
+
+
 LEFT = compiled("T4-leak", (w_init, lambda_, gamma), change={eigenvalue[1]: lambda_})
 UNEQUAL = RegressionTask(eigenvalues=[0.6, 0.5], context_length=8)
 
@@ -71,7 +78,7 @@ UNEQUAL = RegressionTask(eigenvalues=[0.6, 0.5], context_length=8)
 @wrong("they grow as the main weights do", lambda task: 0.0)
 def leak_on_the_plateau(power) -> float:
     """The power of the scale with which zero blocks of the same initial scale stay below the main weights, from 1e-4 to 1e-8."""
-    loss = MixedTask(UNEQUAL, 1.0, np.ones((1, 2))).in_context_loss
+    loss = population(UNEQUAL)
 
     def largest(scale: float) -> float:
         start = FullMergedWeights.initialize(UNEQUAL, heads=4, scale=scale, block_scale=scale, rng=draws.generator(68))
