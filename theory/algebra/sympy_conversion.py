@@ -4,6 +4,7 @@
 refused by name.
 """
 
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cache, reduce
 from itertools import groupby
@@ -31,16 +32,24 @@ def read(expression) -> Form:
             expression = sympy.sympify(expression, strict=True)
         except sympy.SympifyError:
             raise ValueError(f"{expression!r} ({type(expression).__name__}) is not a SymPy expression; supported: {SUPPORTED}") from None
-    for kinds, reader in _READERS:
-        if isinstance(expression, kinds):
-            return reader(expression)
-    raise _unsupported(expression)
+    reader = _reader(type(expression))
+    if reader is None:
+        raise _UnsupportedError(expression)
+    return reader(expression)
 
 
-def _unsupported(expression) -> ValueError:
-    hint = "; write one entry of a product as a 1 x 1 product, x.T*A*y" if isinstance(expression, sympy.Sum) else ""
-    kind = type(expression).__name__
-    return ValueError(f"{expression} ({kind}) is not a trace polynomial{hint}; supported: {SUPPORTED}")
+@cache
+def _reader(kind: type) -> Callable[[Any], Form] | None:
+    return next((reader for kinds, reader in _READERS if issubclass(kind, kinds)), None)
+
+
+class _UnsupportedError(ValueError):
+    """What is not a trace polynomial. Printing it takes longer than reading it, so that its message is written when it is asked for."""
+
+    def __str__(self):
+        (expression,) = self.args
+        hint = "; write one entry of a product as a 1 x 1 product, x.T*A*y" if isinstance(expression, sympy.Sum) else ""
+        return f"{expression} ({type(expression).__name__}) is not a trace polynomial{hint}; supported: {SUPPORTED}"
 
 
 def _read_number(number) -> Form:
@@ -67,7 +76,7 @@ def _read_product(expression) -> Form:
         return reduce(multiply, map(read, expression.args))
     blocks = grid(expression)
     if len(blocks) > 1 or len(blocks[0]) > 1:
-        raise _unsupported(expression)
+        raise _UnsupportedError(expression)
     return blocks[0][0]
 
 
