@@ -29,6 +29,7 @@ from sympy import (
     Sum,
     Symbol,
     Trace,
+    binomial,
     cos,
     exp,
     latex,
@@ -38,6 +39,7 @@ from sympy import (
 )
 
 x = Symbol("x", real=True)
+m = Symbol("m", integer=True, nonnegative=True)
 eps = Symbol("epsilon", positive=True)
 LOSS = Trace(Lambda) - 2 * Trace(Lambda * B * Lambda) + Trace(B.T * E(Lambda_hat**2) * B * Lambda)
 RIDGE = lambda_ / (1 + (1 + T / lambda_) / N)
@@ -47,6 +49,7 @@ TRUE = {
     "gradient": (Line(-Gradient(LOSS, B) / 2, "=", Lambda**2 - E(Lambda_hat**2) * B * Lambda), "exact"),
     "velocity": (Line(Rate(v**2 * lambda_, {v: v**2}), "=", 2 * lambda_ * v**3), "exact"),
     "integral": (Line(Integral(1 / eps**2, (eps, v**2 + 1, oo)), "=", 1 / (v**2 + 1)), "exact"),
+    "sum": (Line(Sum(binomial(D, m), (m, 0, D)), "=", 2**D), "exact"),
     "derivative": (Line(Derivative(log(eps), eps), "=", 1 / eps), "exact"),
     "limit": (Line(RIDGE, "->", lambda_, parameter=N, order=1), "numeric"),
     "limit of a polynomial": (Line(lambda_**2 + T / N, "->", lambda_**2, parameter=N, order=1), "exact"),
