@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from iclflow.numerics import QuadraticLoss, RegressionTask, SeparateWeights, gradient_flow
+from iclflow.numerics.reductions import all_heads
 from iclflow.numerics.reductions.curve import predict_curve
 from scipy.optimize import brentq
 
@@ -76,6 +77,32 @@ def test_bounds_close_in_as_the_scale_falls_and_scale_with_tau():
         np.testing.assert_allclose(predict_curve(task, weights, tau=1e3).drop_bounds, 1e3 * bounds, rtol=1e-12)
     assert widths[1e-4] < widths[1e-2] < widths[1e-1] / 3
     assert widths[1e-2] < 0.03
+
+
+def test_equal_eigenvalues_are_followed_until_rounding_decides(monkeypatch):
+    """Nothing holds the learned direction: in float64 alone the steps shrink until they follow rounding."""
+    passed = []
+    monkeypatch.setattr(all_heads, "steps", counted(all_heads.steps, passed))
+    bounds = predict_curve(*start([0.25] * 4, 2, 4, 1e-13, 0)).drop_bounds
+    assert (bounds[:, 1] < 1.01 * bounds[:, 0]).all()
+    assert sum(passed) < 10_000
+    passed.clear()
+    bounds = predict_curve(*start([0.5, 0.5], 2, 2, 1e-30, 0)).drop_bounds
+    assert bounds[0, 1] < 1.01 * bounds[0, 0]
+    assert bounds[1].tolist() == [0, np.inf]
+    assert sum(passed) < 2 * 3 * all_heads.STEPS
+
+
+def counted(steps, passed):
+    """The same steps, whose number goes into a list."""
+
+    def counting(*given, **options):
+        for made in steps(*given, **options):
+            passed.append(len(made))
+            yield made
+            assert sum(passed) < 50_000
+
+    return counting
 
 
 def test_the_doubts_name_the_drop_and_the_cause():
