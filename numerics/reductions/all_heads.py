@@ -27,7 +27,7 @@ STEPS = 5_000  # from one drop to the next: with more, the flow would follow rou
 def bounds_of_drops(task: RegressionTask, weights: SeparateWeights, drops: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n 2"]:
     """The earliest and latest t/tau of each drop: of ``drops``, and of the loss halfway between the two levels of (24) beside it.
 
-    The latest time is infinite if the flow takes more than ``STEPS`` to it from the one before. A level above the initial loss is passed at 0.
+    The latest time is infinite if the flow takes more than ``STEPS`` to it from the last. A level above the initial loss is passed at 0.
     """
     if not len(drops):
         return np.empty((0, 2))
