@@ -197,7 +197,7 @@ def compare(name: str, solve: Solver, reference: np.ndarray, target: float) -> s
         _, again = solve(rtol)
         elapsed = time.process_time() - begun
         runs.append(elapsed - again if name == "heyoka" else elapsed)
-    return f"{name:<24} {rtol:>8.0e} {error:>10.1e} {min(runs):>10.3f} s {compiling:>10.2f} s"
+    return f"{name:<24} {rtol:>8.0e} {error:>10.1e} {min(runs):>10.4f} s {compiling:>10.2f} s"
 
 
 def many(count: int, target: float) -> None:

@@ -68,7 +68,7 @@ PROGRAMS = {
         "python benchmarks/peers.py",
         "benchmarks/peers.py",
         {
-            "iclflow": _column("iclflow", 3),
+            "iclflow": _column("iclflow compiled", 3),
             "diffrax": _column("diffrax Dopri8", 3),
             "heyoka": _column("heyoka", 3),
             "torchdiffeq": _column("torchdiffeq dopri8", 3),
@@ -141,7 +141,7 @@ SPEED = (
     Row(
         "peers",
         lambda f: (
-            "gradient flow, error of B below 1e-6",
+            "gradient flow, compiled, error of B below 1e-6",
             "diffrax, compiled",
             two_digits(f["diffrax"] / f["iclflow"]),
             seconds(f["iclflow"]),
