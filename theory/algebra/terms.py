@@ -74,7 +74,7 @@ def _trace_of_identity(size: Any) -> Terms:
 
 def matrix_symbols(terms: Terms) -> set:
     """The matrix symbols of the words."""
-    codes = {code for _, traces, word in terms for one in (*traces, word or ()) for code in one}
+    codes = set().union(*(one for _, traces, word in terms for one in (*traces, word or ())))
     return {words.symbol_of(code) for code in codes}
 
 

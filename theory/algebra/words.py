@@ -70,7 +70,10 @@ def inverse(word: Word) -> Word:
 
 def cancel(word: Word) -> Word:
     """Remove neighbours that are a letter and its inverse."""
-    if not any(code & 2 for code in word):
+    for code in word:
+        if code & 2:
+            break
+    else:
         return word
     kept: list[int] = []
     for code in word:
@@ -84,14 +87,9 @@ def cancel(word: Word) -> Word:
 @lru_cache(maxsize=1 << 17)
 def least_rotation(word: Word) -> Word:
     """The least of the rotations of a closed word and of its transpose."""
-    n = len(word)
-    best = word
-    for ring in (word + word, transpose(word) * 2):
-        for start in range(n):
-            turned = ring[start : start + n]
-            if turned < best:
-                best = turned
-    return best
+    n, turned = len(word), transpose(word)
+    least = min(min(word), min(turned))
+    return min([ring[start : start + n] for ring in (word * 2, turned * 2) for start in range(n) if ring[start] == least])
 
 
 def close(word: Word) -> tuple[list[Word], list]:

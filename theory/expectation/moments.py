@@ -44,21 +44,23 @@ def expect(expression, law: "Law | Iterable[Law] | Mapping | None" = None, *, gi
         raise ValueError(f"expect: {expression} holds a Kronecker product; expect_kronecker(left, right) gives its expectation as a map")
     result = polynomial = TracePolynomial(expression)
     refuse_namesakes(polynomial, "expect")
-    given = _symbols(given)
-    laws = laws_by_symbol(law, result.free_symbols | given)
+    given, present = _symbols(given), result.free_symbols
+    laws = laws_by_symbol(law, present | given)
     for symbol, one in laws.items():
         if one not in (*PAPER_LAWS, *DATA_LAWS):
             refuse_namesake(result, symbol, "expect")
     for one in outermost_first(laws):
         if one.symbol == X_c and Lambda_hat in given:
             result = rewrite(result, {X_c * X_c.T: N * Lambda_hat})
-        if one.symbol in result.free_symbols - given:
+            present = result.free_symbols
+        if one.symbol in present - given:
             for symbol in given & laws.keys():
                 if one.symbol in ancestors(symbol, laws):
                     raise ValueError(f"expect: {symbol} depends on {one.symbol}, whose law given {symbol} is another one")
             result = _integrate(result, one)
+            present = result.free_symbols
     named = polynomial.free_symbols.union(*(one.parents for one in laws.values()))  # what a fourth_moment adds is meant to stay
-    for symbol in sorted(filter(looks_random, result.free_symbols & named - given - laws.keys()), key=str):
+    for symbol in sorted(filter(looks_random, present & named - given - laws.keys()), key=str):
         example = f"SampleCovariance({symbol}, Lambda, N)" if getattr(symbol, "is_symmetric_letter", False) else f"Gaussian({symbol}, ...)"
         raise ValueError(
             f"expect: {symbol} looks random but has no law; give it one, e.g. law={example}, or declare it constant, given={symbol}. "
