@@ -107,10 +107,9 @@ def _common_basis(matrices: tuple[np.ndarray, ...], basis: np.ndarray) -> np.nda
     scales = [np.abs(one).max() for one in matrices]
     turned = [basis.T @ one @ basis / scale for one, scale in zip(matrices, scales, strict=True)]
     coupled = np.max([np.maximum(np.abs(one), np.abs(one.T)) for one in turned], axis=0) > COMMUTING
-    groups = connected_components(coupled, directed=False)[1]
-    if len(set(groups)) == len(groups):
+    if not np.triu(coupled, 1).any():
         return basis
-    common = basis.copy()
+    groups, common = connected_components(coupled, directed=False)[1], basis.copy()
     for group in (np.flatnonzero(groups == g) for g in sorted(set(groups))):
         if len(group) > 1:
             parts = [one[np.ix_(group, group)] for one in turned]

@@ -62,10 +62,11 @@ def run(subjects: Sequence[Subject], *, seed: int = 0, second: Second | None = N
     start = time.perf_counter()
     found: dict[str, Any] = {}  # a proof or a claim by name
     entries: dict[str, Entry] = {}
+    needed = {one.number: {_key(one), *(check.name for check in one.checks)} for one in subjects}
     for name, outcome in _outcomes(subjects, seed, second):
         found[name] = outcome
         for one in subjects:
-            if one.number not in entries and all(key in found for key in (_key(one), *(check.name for check in one.checks))):
+            if one.number not in entries and needed[one.number] <= found.keys():
                 claims = tuple(found[check.name] for check in one.checks)
                 entries[one.number] = Entry(one.number, one.title, one.kind, found[_key(one)], claims, one.source)
                 complete = tuple(entries[other.number] for other in subjects if other.number in entries)

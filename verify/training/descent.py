@@ -207,12 +207,12 @@ def train(
             value = losses_of(batch)
             gradients = torch.autograd.grad(value.sum(), list(parameters.values()), materialize_grads=True)
             if step % record_every == 0 or step == steps:
-                if not torch.isfinite(value).all():
+                times.append(advance * step)
+                losses.append(value.detach().cpu().numpy())
+                if not np.isfinite(losses[-1]).all():
                     raise FloatingPointError(
                         f"the loss is {value.max().item()!r} at step {step}: learning_rate {learning_rate!r} is too large"
                     )
-                times.append(advance * step)
-                losses.append(value.detach().cpu().numpy())
                 for name, p in parameters.items():
                     states[name].append(p.detach().cpu().numpy().copy())
             with torch.no_grad():

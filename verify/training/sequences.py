@@ -10,6 +10,7 @@ in tokens and labels, then becomes the average over n times the gain g_n of the 
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -39,6 +40,7 @@ class Tokens:
     law: TokenLaw = field(default_factory=GaussianTokens)
 
     @classmethod
+    @lru_cache(maxsize=8)  # every mini-batch needs them
     def of(cls, task: RegressionTask, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float64) -> Self:
         """The tokens of a task, on a device and in a precision."""
         E, spread = torch.tensor(task.eigenvectors), torch.tensor(task.eigenvalues).sqrt()
