@@ -50,7 +50,7 @@ class Dense:
     matrix: Float[np.ndarray, "n n"]
 
     def __call__(self, B: np.ndarray) -> np.ndarray:
-        return (self.matrix @ B.ravel()).reshape(B.shape)
+        return self.matrix.dot(B.ravel()).reshape(B.shape)  # faster than @ on few entries
 
     def many(self, maps: np.ndarray) -> np.ndarray:
         return (maps.reshape(-1, len(self.matrix)) @ self.matrix).reshape(maps.shape)

@@ -80,9 +80,9 @@ def check(options: argparse.Namespace) -> int:
         require_directory(Path(options.report))
     with single_threaded():  # two processes share the work; threads must be set before NumPy is loaded
         from ..evidence.check import plan
-        from ..evidence.run import ALONE, second_process
+        from ..evidence.run import second_process
 
-        with second_process() if options.equation is None or len(options.equation) > ALONE else nullcontext() as second:
+        with second_process(options.seed) if options.equation is None else nullcontext() as second:
             evidence, interrupted = _evidence(plan(options.equation, full=options.full), options.seed, second)
     from ..evidence.table import show
 

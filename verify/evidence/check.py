@@ -190,7 +190,7 @@ def plan(
     """The work in the paper's order. For an unknown equation ``ValueError`` names the nearest ones."""
     known = {entry.number: entry for entry in registry()}
     available = list(checks()) if checks else load().select(full=True)
-    names = sorted({*known, *(c.equation for c in available)}, key=_order)
+    names = sorted({*known, *(c.equation for c in available)}, key=in_the_paper)
     wanted = names if numbers is None else [_checked_number(number, names) for number in dict.fromkeys(numbers)]
     chosen = [c for c in available if full or not c.slow]
     return [
@@ -205,7 +205,7 @@ def plan(
     ]
 
 
-def _order(number: str) -> tuple[bool, int, str]:
+def in_the_paper(number: str) -> tuple[bool, int, str]:
     """A key that sorts numbered equations in the paper's order, then those with a letter."""
     digits = re.match(r"\d+", number)
     return (digits is None, int(digits[0]) if digits else 0, number)

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 from ...theory.equations import equations
 from ..claims.book import Claim, load
-from .check import Entry, Evidence, Proof, Subject, prove
+from .check import Entry, Evidence, Proof, Subject, in_the_paper, prove
 
 Outcome = tuple[str, Proof | Claim]  # by the number of an equation, or the name of a claim
 ALONE = 12  # so many equations are not worth a second process
+UNKNOWN = 10**6  # more than a queue holds, until its length is known
 
 
 class Item(NamedTuple):
@@ -33,7 +34,7 @@ class Item(NamedTuple):
 
 
 class Second(NamedTuple):
-    """The second process, and what it shares with this one: the queue with the seed, what each has taken, outcomes."""
+    """The second process, and what it shares with this one: the queue, how much each has taken of how much, outcomes."""
 
     process: Any
     orders: Any
@@ -42,11 +43,11 @@ class Second(NamedTuple):
 
 
 @contextmanager
-def second_process() -> Iterator[Second]:
-    """A second process, which loads the theory while this one loads the claims, and then waits for its orders."""
+def second_process(seed: int, numbers: Sequence[str] = ()) -> Iterator[Second]:
+    """A second process, which proves these equations, by default all, while this one loads the claims, and then takes from the queue."""
     context = get_context("spawn")
-    (given, orders), taken, results = context.Pipe(duplex=False), context.Array("i", 2), context.Queue()
-    process = context.Process(target=_help, args=(given, taken, results), daemon=True)
+    (given, orders), taken, results = context.Pipe(duplex=False), context.Array("i", (0, 0, UNKNOWN)), context.Queue()
+    process = context.Process(target=_help, args=(seed, numbers, given, taken, results), daemon=True)
     process.start()
     try:
         yield Second(process, orders, taken, results)
@@ -57,7 +58,8 @@ def second_process() -> Iterator[Second]:
 def run(subjects: Sequence[Subject], *, seed: int = 0, second: Second | None = None) -> Iterator[Evidence]:
     """The evidence after each subject that is complete, so that the caller can stop at any time and keep it.
 
-    Verdicts do not depend on which process gives them. More than ``ALONE`` subjects start the ``second`` if it is not there.
+    Verdicts do not depend on which process gives them. More than ``ALONE`` subjects start the ``second`` if it is not there; one that
+    is there has the same seed, and the subjects are all equations.
     """
     start = time.perf_counter()
     found: dict[str, Any] = {}  # a proof or a claim by name
@@ -85,7 +87,8 @@ def _outcomes(subjects: Sequence[Subject], seed: int, second: Second | None) -> 
     registry = {entry.number: entry for entry in equations()}
     known = all(source is None or registry.get(number) is source for number, source in sources.items())
     if len(subjects) > ALONE and known and all(load().checks.get(name) is check for name, check in checks.items()):
-        with nullcontext(second) if second else second_process() as other:
+        numbers = [number for number, source in sources.items() if source]
+        with nullcontext(second) if second else second_process(seed, numbers) as other:
             yield from _together(_queue(subjects), sources.__getitem__, checks.__getitem__, seed, other)
         return
     for one in subjects:
@@ -100,7 +103,8 @@ def _queue(subjects: Sequence[Subject]) -> list[Item]:
         modules.setdefault(check.measure.__module__, []).append(check)
     costs = {"training": 4, "descent": 4, "flow": 2}
     dearest = sorted(modules.values(), key=lambda checks: -sum(100 if one.slow else costs.get(one.method, 1) for one in checks))
-    return [Item(claims=tuple(one.name for one in checks)) for checks in dearest] + [Item(proof=one.number) for one in reversed(subjects)]
+    equations_first = sorted(subjects, key=lambda one: one.source is None)
+    return [Item(tuple(one.name for one in checks)) for checks in dearest] + [Item(proof=one.number) for one in reversed(equations_first)]
 
 
 def _done(item: Item, source_of: Callable, check_of: Callable, seed: int) -> Iterator[Outcome]:
@@ -117,9 +121,10 @@ def _done(item: Item, source_of: Callable, check_of: Callable, seed: int) -> Ite
 
 
 def _together(queue: list[Item], source_of: Callable, check_of: Callable, seed: int, second: Second) -> Iterator[Outcome]:
-    second.orders.send((queue, seed))
+    second.taken[2] = len(queue)
+    second.orders.send(queue)
     missing = set().union(*(item.names for item in queue))
-    for place in _places(second.taken, 0, len(queue)):
+    for place in _places(second.taken, 0):
         for name, outcome in _done(queue[place], source_of, check_of, seed):
             missing.discard(name)
             yield name, outcome
@@ -140,14 +145,14 @@ def _together(queue: list[Item], source_of: Callable, check_of: Callable, seed: 
     second.process.join(5)  # it releases what it holds
 
 
-def _places(taken: Any, end: int, count: int) -> Iterator[int]:
-    """Places in the queue, taken from the front (end 0) or from the back (end 1), until all are taken."""
+def _places(taken: Any, end: int) -> Iterator[int]:
+    """Places in the queue, taken from the front (end 0), or from the back as -1, -2, ... (end 1), until all are taken."""
     while True:
         with taken.get_lock():
-            if sum(taken) >= count:
+            if taken[0] + taken[1] >= taken[2]:
                 return
-            place = taken[end] if end == 0 else count - 1 - taken[end]
             taken[end] += 1
+            place = -taken[1] if end else taken[0] - 1
         yield place
 
 
@@ -159,11 +164,13 @@ def _arrived(results: Any) -> Iterator[Outcome]:
             return
 
 
-def _help(orders: Any, taken: Any, results: Any) -> None:
+def _help(seed: int, numbers: Sequence[str], orders: Any, taken: Any, results: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that prints the evidence
     known = {entry.number: entry for entry in equations()}
     gc.freeze()  # what has been imported stays: the collector need not look at it again
-    queue, seed = orders.recv()
-    for place in _places(taken, 1, len(queue)):
+    queue = [Item(proof=number) for number in reversed(numbers or sorted(known, key=in_the_paper))]
+    for place in _places(taken, 1):
+        if -place > len(queue):  # the equations are proved: on to the claims before them in the queue
+            queue = orders.recv()
         for outcome in _done(queue[place], known.get, lambda name: load().checks[name], seed):
             results.put(outcome)

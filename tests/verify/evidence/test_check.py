@@ -212,8 +212,8 @@ def test_two_processes_agree_with_one(monkeypatch):
 
 
 def test_what_a_stopped_helper_leaves_is_done_here(monkeypatch):
-    def stop(orders, taken, results):
-        next(_places(taken, 1, len(orders.recv()[0])))
+    def stop(seed, numbers, orders, taken, results):
+        next(_places(taken, 1))
 
     monkeypatch.setattr("iclflow.verify.evidence.run._help", stop)
     monkeypatch.setattr("iclflow.verify.evidence.run.get_context", lambda _: multiprocessing.get_context("fork"))
