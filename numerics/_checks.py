@@ -1,8 +1,11 @@
 """Input checks shared by the public functions: each raises an error naming the argument, what it got and what it needs."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from inspect import signature
 from numbers import Integral
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -11,6 +14,7 @@ LARGEST = 2**53
 SHORTEST, LONGEST = 1e-100, 1e100  # durations in units of tau: beyond, solvers meet the limits of float64
 SMALLEST_RTOL = 100 * float(np.finfo(float).eps)
 Choice = TypeVar("Choice", bound=str)
+Given, Result = ParamSpec("Given"), TypeVar("Result")
 ROOM = 10**9  # numbers that a result may hold: 8 GB
 
 
@@ -61,6 +65,34 @@ def duration(name: str, value: object, tau: float = 1.0) -> float:
     if not SHORTEST <= number / tau <= LONGEST:
         raise ValueError(f"{name} must be between {SHORTEST:g} and {LONGEST:g} times tau, got {number!r} with tau = {tau!r}")
     return number
+
+
+class BeyondFloat64Error(ValueError):
+    """Raised for numbers that leave the range of float64."""
+
+
+def within_float64(function: Callable[Given, Result]) -> Callable[Given, Result]:
+    """The function, with an error that names its numbers, not those inside, if what it makes of them leaves the range of float64."""
+
+    @wraps(function)
+    def guarded(*given: Given.args, **named: Given.kwargs) -> Result:
+        try:
+            with np.errstate(over="raise", divide="raise", invalid="raise"):
+                result = function(*given, **named)
+            if isinstance(result, float | np.ndarray) and not np.isfinite(result).all():
+                raise OverflowError(f"{function.__name__} is {result!r}")
+            return result
+        except (FloatingPointError, OverflowError, ZeroDivisionError, BeyondFloat64Error) as error:
+            values = signature(function).bind(*given, **named).arguments
+            owner = values.pop("self", None)
+            values = {one.name: getattr(owner, one.name) for one in fields(owner)} | values if is_dataclass(owner) else values
+            numbers = {name: value for name, value in values.items() if np.asarray(value).dtype.kind in "iuf"}
+            shown = ", ".join(f"{name} = {_shown(value)}" for name, value in numbers.items())
+            raise BeyondFloat64Error(
+                f"{', '.join(numbers)} must be of sizes that keep {function.__name__} within float64, got {shown}"
+            ) from error
+
+    return guarded
 
 
 def require_room(name: str, value: int, numbers: int) -> None:

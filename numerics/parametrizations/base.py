@@ -139,6 +139,6 @@ def check_pair(loss: QuadraticLoss, weights: Parametrization) -> None:
         B = weights.effective_map()
         if B.shape != loss.A.shape:
             raise ValueError(f"weights must make an effective map of the loss's shape {loss.A.shape}, got {B.shape}")
-        value = loss.value(B)
+        value = loss.value(B) if np.isfinite(B).all() else np.inf
     if not np.isfinite(value):
         raise ValueError(f"weights must be small enough for a finite loss, got the loss {value}")

@@ -171,7 +171,9 @@ def _together(
     """The drops of each start, and what they neglect; the heads of all starts wait side by side."""
     reductions = {d: ScalarReduction.of(task, d) for d in task.modes.learnable}
     v, k, q = (np.stack(parts) for parts in zip(*(start.arrays for start in starts), strict=True))
-    begun = np.abs(task.modes.coordinates(SeparateWeights.combine_many(v, k, q))).max(axis=(-2, -1))
+    with np.errstate(over="ignore", invalid="ignore"):
+        maps = SeparateWeights.combine_many(v, k, q)
+    begun = np.abs(task.modes.coordinates(maps)).max(axis=(-2, -1)) if np.isfinite(maps).all() else np.array([np.inf])
     if (begun > HALF).any():
         raise ValueError(f"weights must be small: their effective map must be below {HALF} of its final value, got {begun.max():.3g}")
     move: Callable[[WaitingHead, np.ndarray], WaitingHead] = WaitingHead.after if route == "quadrature" else WaitingHead.flow

@@ -7,22 +7,24 @@ in h it follows the flow of f - m (f . grad) f, with f = -1/2 dL/dW and the mass
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.integrate import quad
 
 from ...theory.notation import Lambda, N, T, a, alpha as alpha_, gamma as gamma_, lambda_, v_0
 from ...theory.results.discretisation.finite_steps import V, batch as sequences, h, t, u_0, v
-from .._checks import index, positive_integer, positive_number
+from .._checks import index, positive_integer, positive_number, within_float64
 from ..compilation.equations import compiled
 from ..dynamics.momentum import heavy_ball_mass
 from ..tasks.regression import RegressionTask, paper_task
+from .scalar import ScalarReduction
 
 
+@within_float64
 def later_separate_drop(eigenvalue: float, second_moment: float, start: float, *, learning_rate: float, momentum: float = 0.0) -> float:
     """The delay in t/tau, by finite steps, of half a drop of separate attention from v = k = q = ``start`` (V8-drop)."""
     given = {"eigenvalue": eigenvalue, "second_moment": second_moment, "start": start}
     return _later("separate", (lambda_, a, v_0, h), given, learning_rate, momentum)
 
 
+@within_float64
 def later_merged_drop(gamma: float, alpha: float, start: float, *, learning_rate: float, momentum: float = 0.0) -> float:
     """The same for balanced merged attention on white tokens, with gamma and alpha of (44) and values of norm u_0 = ``start``."""
     return _later("merged", (gamma_, alpha_, u_0, h), {"gamma": gamma, "alpha": alpha, "start": start}, learning_rate, momentum)
@@ -30,10 +32,10 @@ def later_merged_drop(gamma: float, alpha: float, start: float, *, learning_rate
 
 def _later(part: str, letters: tuple, given: dict[str, float], learning_rate: float, momentum: float) -> float:
     """(V8-drop) with the h for which it holds, that of a step times (1 + mu)/(1 - mu), and the time that building up velocity takes."""
-    step, values = 2 * heavy_ball_mass(learning_rate, momentum), [positive_number(name, value) for name, value in given.items()]
+    step, values = 2 * heavy_ball_mass(learning_rate, momentum), [np.float64(positive_number(name, value)) for name, value in given.items()]
     rest = (values[0] / values[1]) ** (1 / 3 if part == "separate" else 1 / 2)
     if values[2] >= rest:
-        raise ValueError(f"start must be below where the weights rest, {rest:.6g}, got {values[2]!r}")
+        raise ValueError(f"start must be below where the weights rest, {rest:.6g}, got {given['start']!r}")
     return float(compiled("V8-drop", letters, part=part)(*values, step)) + 2 * learning_rate * momentum / (1 - momentum) ** 2
 
 
@@ -46,6 +48,7 @@ class NoisyDrop:
     spread: float
 
 
+@within_float64
 def noisy_drop(task: RegressionTask, direction: int, *, start: float, level: float, batch_size: int, learning_rate: float) -> NoisyDrop:
     """How mini-batches delay and spread the time in which a separate head v = k = q grows from ``start`` to ``level`` (V8-noise).
 
@@ -61,7 +64,7 @@ def noisy_drop(task: RegressionTask, direction: int, *, start: float, level: flo
     value, second = float(task.eigenvalues[direction]), float(task.second_moment_eigenvalues[direction])
     if not start < level < (value / second) ** (1 / 3):
         raise ValueError(f"level must lie between start = {start} and (lambda/a)^(1/3) = {(value / second) ** (1 / 3):.6g}, got {level}")
-    time = quad(lambda v: 1 / (value**2 * v**2 - value * second * v**5), start, level)[0]
+    time = float(ScalarReduction(value, second).time(level, start))
     variance = compiled("V8-noise", (lambda_, T, Lambda, N), part="variance")
     delay = compiled("V8-noise", (h, sequences, lambda_, v_0, v, V), part="delay")
     spread = compiled("V8-noise", (h, sequences, lambda_, V, t), part="spread")

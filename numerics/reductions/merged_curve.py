@@ -56,9 +56,10 @@ def balanced_curve(
     B = finite_array("start", start, (D, D))
     tau, rtol = positive_number("tau", tau), tolerance("rtol", rtol)
     t_end = duration("t_end", t_end, tau)
-    size = float(np.linalg.norm(B))
-    if size == 0:
-        raise ValueError("start must not be zero, a rest point of the flow")
+    with np.errstate(over="ignore"):
+        size = float(np.linalg.norm(B))
+    if not 0 < size < np.inf:
+        raise ValueError(f"start must {'not be zero, a rest point of the flow' if size == 0 else f'have a norm within float64, got {B!r}'}")
     loss, E, growth = QuadraticLoss.population(task), task.modes.keys, task.modes.growth
     inside = E.T @ B @ E
     if growth is not None and np.abs(inside - np.diag(np.diag(inside))).max() <= 1e-14 * size:
@@ -101,7 +102,11 @@ def effective_start(task: RegressionTask, weights: MergedWeights) -> Float[np.nd
     square = task.covariance @ task.covariance
     direction = square / np.linalg.norm(square)
     mode = weights.v + np.einsum("hij,ij->h", weights.U, direction)
-    return float(mode @ mode) / 4 * direction
+    with np.errstate(over="ignore"):
+        size = float(mode @ mode) / 4
+    if np.isinf(size):
+        raise ValueError(f"weights must be small enough for a finite map, got weights up to {np.abs(weights.flatten()).max():.3g}")
+    return size * direction
 
 
 def predict_merged_curve(

@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from ...theory import notation
 from ...theory.notation import lambda_
 from ...theory.results.separate import durations
-from .._checks import finite_array, index, positive_number
+from .._checks import finite_array, index, positive_number, within_float64
 from ..compilation.equations import compiled
 from ..compilation.expressions import compile_expression
 from ..tasks.regression import RegressionTask, any_task
@@ -100,27 +100,34 @@ class ScalarReduction:
         return cls(rate, rate / float(task.modes.levels[component]))
 
     @cached_property
+    @within_float64
     def fixed_point(self) -> float:
         """v*, equation (25)."""
         return float(compiled("25", (lambda_, notation.a), part="cube")(self.eigenvalue, self.second_moment))
 
     @cached_property
+    @within_float64
     def time_unit(self) -> float:
         r""":math:`\tau/(\lambda^2 v_*)`, equation (68) at :math:`v_*`."""
         return float(self.escape_time(self.fixed_point))
 
+    @within_float64
     def velocity(self, v: Array) -> Array:
         """dv/dt, equation (26)."""
         flow = compiled("26", (notation.v, lambda_, notation.a), part="short")
         return flow(finite_array("v", v), self.eigenvalue, self.second_moment) / self.tau
 
+    @within_float64
     def gap(self, v: Array) -> Array:
         """1 - v/v*, to full relative precision even for a v next to v*."""
         v, ratio = finite_array("v", v), Fraction(self.second_moment) / Fraction(self.eigenvalue)
-        cubes = np.vectorize(lambda value: float(1 - ratio * Fraction(float(value)) ** 3), otypes=[float])(v)
-        u = v / self.fixed_point
-        return cubes / (1 + u + u**2)
 
+        def left(value: float, u: float) -> float:
+            return float(1 - ratio * Fraction(float(value)) ** 3) / (1 + u + u**2) if abs(1 - u) < 0.5 else 1 - u
+
+        return np.vectorize(left, otypes=[float])(v, v / self.fixed_point)
+
+    @within_float64
     def time(self, v: Array, v_0: Array) -> Array:
         """The time from v_0 to v, equation (67); both in (0, v*) or both above v*. Negative if v comes before v_0."""
         v, v_0 = _positive_array("v", v), _positive_array("v_0", v_0)
@@ -138,6 +145,7 @@ class ScalarReduction:
         """v at time t from v_0 at time 0: the inverse of ``time``."""
         return self.fixed_point * self.ratio(t, v_0)[0]
 
+    @within_float64
     def ratio(self, t: Array, v_0: float) -> tuple[Array, Array]:
         """v(t)/v* and 1 - v(t)/v*, each to full relative precision."""
         t, v_0 = finite_array("t", t), positive_number("v_0", v_0)
@@ -171,11 +179,13 @@ class ScalarReduction:
         y = np.vectorize(height, otypes=[float])(t / self.time_unit)
         return 1 + np.exp(y), -np.exp(y)
 
+    @within_float64
     def escape_time(self, v_0: Array) -> Array:
         """The time at which the flow without its saturation would reach infinity, equations (68), (73)."""
         duration = compiled("68", (notation.v_0, lambda_, notation.tau))
         return duration(_positive_array("v_0", v_0), self.eigenvalue, self.tau)
 
+    @within_float64
     def loss_drop(self, u: Array) -> Array:
         """The change of the loss by this direction at v = u v*: 0 at u = 0 and the (negative) step of (24) at u = 1."""
         change = compiled("26-loss", (durations.u, lambda_, notation.a))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ...theory import notation
 from ...theory.notation import D, N, lambda_
-from .._checks import between, finite_array, positive_integer, positive_number
+from .._checks import between, finite_array, positive_integer, positive_number, within_float64
 from ..compilation.equations import compiled
 from .scalar import Array
 
@@ -28,29 +28,34 @@ class WhiteReduction:
             object.__setattr__(self, name, positive_number(name, getattr(self, name)))
 
     @property
+    @within_float64
     def moments(self) -> tuple[float, float]:
         """gamma and alpha, equation (47)."""
         constants = compiled("47", (lambda_, D, N), part=("scaled gamma", "scaled alpha"))
         gamma, alpha = constants(self.eigenvalue, self.dimension, self.context_length)
         return float(gamma), float(alpha)
 
+    @within_float64
     def sigma(self, t: Array, s_0: float) -> Array:
         r"""Equation (15) at times t from :math:`s_0 = w_2^\top w_2` at time 0."""
         t, s_0 = finite_array("t", t), positive_number("s_0", s_0)
         sigma = compiled("15", (notation.t, notation.s_0, lambda_, D, N, notation.tau), part="scaled")
         return sigma(t, s_0, self.eigenvalue, self.dimension, self.context_length, self.tau)
 
+    @within_float64
     def loss(self, t: Array, s_0: float) -> Array:
         """Equation (48)."""
         loss = compiled("48", (notation.sigma_level, lambda_, D, N), part="scaled")
         return loss(self.sigma(t, s_0), self.eigenvalue, self.dimension, self.context_length)
 
+    @within_float64
     def balanced(self, t: Array, s_0: float, p_0: float) -> tuple[Array, Array]:
         """s(t) and the cosine p(t) between vec(B) and vec(I), from any balanced start with -1 < p_0 < 1."""
         t, s_0, p_0 = finite_array("t", t), positive_number("s_0", s_0), between("p_0", p_0, -1, 1)
         letters = (notation.t, notation.s_0, notation.p_0, notation.gamma, notation.alpha, notation.tau)
         return compiled("T6-white", letters, part=("s in time", "p in time"))(t, s_0, p_0, *self.moments, self.tau)
 
+    @within_float64
     def time_to(self, fraction: float, s_0: float) -> float:
         """The exact time at which sigma is ``fraction`` of its final value, from an s_0 below it; (49) is its leading logarithm."""
         fraction, s_0, (gamma, alpha) = between("fraction", fraction, 0, 1), positive_number("s_0", s_0), self.moments

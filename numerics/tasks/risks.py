@@ -13,7 +13,7 @@ import numpy as np
 from ...theory.notation import D, N, T, lambda_, sigma
 from ...theory.results.estimators.optimality import c, nu
 from ...theory.results.estimators.short_context import lambda_N
-from .._checks import finite_array, generator, instance, nonnegative_number, positive_integer, positive_number
+from .._checks import finite_array, generator, instance, nonnegative_number, positive_integer, positive_number, within_float64
 from ..compilation.equations import compiled
 from .regression import RegressionTask, paper_task
 
@@ -82,12 +82,14 @@ def _unseen(task: RegressionTask) -> float:
     return float(descending[length:].sum() + inside)
 
 
+@within_float64
 def crossover_length(dimension: int, noise: float) -> float:
     """Up to this N, from D + 2 on, linear attention beats least squares on white tokens (V9-crossover); ``noise`` is sigma^2/tr(Lambda)."""
     function = compiled("V9-crossover", (D, nu), part="N")
-    return float(function(positive_integer("dimension", dimension), nonnegative_number("noise", noise)))
+    return float(function(positive_integer("dimension", dimension), np.float64(nonnegative_number("noise", noise))))
 
 
+@within_float64
 def risk_limits(ratio: object, noise: float) -> dict[str, np.ndarray]:
     """The risks of (V9-limit) in units of tr(Lambda), at N = ratio D; least squares is NaN for ratio <= 1."""
     ratios, noise = finite_array("ratio", ratio), positive_number("noise", noise)
@@ -99,6 +101,7 @@ def risk_limits(ratio: object, noise: float) -> dict[str, np.ndarray]:
     return values | {"least squares": np.where(ratios > 1, values["least squares"], np.nan)}
 
 
+@within_float64
 def sampled_risks(
     task: RegressionTask, *, count: int, rng: np.random.Generator, penalties: Mapping[str, float] | None = None
 ) -> dict[str, SampledRisk]:

@@ -22,6 +22,8 @@ from iclflow.numerics import (
     WaitingHead,
     WhiteReduction,
     balanced_curve,
+    crossover_length,
+    effective_start,
     find_plateaus,
     fixed_points,
     gradient_descent,
@@ -37,13 +39,15 @@ from iclflow.numerics import (
     separate_fixed_point,
     spread_of_drops,
 )
-from iclflow.numerics.reductions.drop_delays import later_separate_drop
+from iclflow.numerics.reductions.drop_delays import later_merged_drop, later_separate_drop
 
 TASK = RegressionTask(eigenvalues=[0.4, 0.3], context_length=5)
 LOSS = QuadraticLoss.population(TASK)
 WEIGHTS = SeparateWeights.initialize(TASK, heads=2, scale=0.1, rng=np.random.default_rng(0))
 HUGE = 10**400
 RNG = np.random.default_rng(0)
+HUGE_WEIGHTS = SeparateWeights.initialize(TASK, heads=2, scale=1e300, rng=np.random.default_rng(0))
+HUGE_MERGED = MergedWeights.initialize(TASK, heads=2, scale=1e300, rng=np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(
@@ -206,3 +210,53 @@ def test_a_prediction_from_weights_of_zero_never_leaves():
     for times in (0.0, [0.0, 1e9], []):
         np.testing.assert_array_equal(predicted.loss(times), np.full(np.shape(times), LOSS.c))
     assert "no head ever leaves" in predicted.doubts[0]
+
+
+SCALAR, EQUAL = ScalarReduction(0.4, 0.2), WhiteReduction(4, 31, 0.4)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: crossover_length(4, 1e300),
+            "^dimension, noise must be of sizes that keep crossover_length within float64, got dimension = 4, noise = 1e[+]300$",
+        ),
+        (lambda: crossover_length(10**15, 1e300), "^dimension, noise must be"),
+        (lambda: risk_limits(1e300, 0.1), "^ratio, noise must be"),
+        (
+            lambda: ScalarReduction(1e300, 0.2).time_unit,
+            "^eigenvalue, second_moment, tau must be .* got eigenvalue = 1e[+]300, second_moment",
+        ),
+        (lambda: SCALAR.velocity([1e300, 0.1]), "^eigenvalue, second_moment, tau, v must be"),
+        (lambda: SCALAR.value(1.0, 5e-324), "t, v_0 must be of sizes that keep ratio within float64, got .* v_0 = 5e-324"),
+        (lambda: SCALAR.escape_time(5e-324), "v_0 must be"),
+        (lambda: SCALAR.loss_drop(1e300), "u must be"),
+        (lambda: WhiteReduction(4, 31, 1e300).moments, "^dimension, context_length, eigenvalue, tau must be"),
+        (lambda: EQUAL.sigma(1.0, 5e-324), "t, s_0 must be"),
+        (lambda: EQUAL.time_to(0.5, 5e-324), "fraction, s_0 must be"),
+        (lambda: WhiteReduction(4, 31, 1e-300).balanced(1.0, 0.1, 0.4), "t, s_0, p_0 must be"),
+        (lambda: later_separate_drop(1e300, 0.2, 0.01, learning_rate=0.1), "^eigenvalue, second_moment, start, learning_rate must be"),
+        (lambda: later_separate_drop(0.4, 0.2, 1e-300, learning_rate=0.1), "got eigenvalue = 0.4, second_moment = 0.2, start = 1e-300"),
+        (lambda: later_merged_drop(1e300, 0.2, 0.01, learning_rate=0.1), "^gamma, alpha, start, learning_rate must be"),
+        (
+            lambda: noisy_drop(TASK, 0, start=5e-324, level=0.1, batch_size=3, learning_rate=0.1),
+            "^direction, start, level, batch_size, learning_rate must be",
+        ),
+        (lambda: gradient_flow(LOSS, HUGE_WEIGHTS, t_end=1.0), "^weights must be small enough for a finite loss, got the loss inf"),
+        (lambda: predict_curve(TASK, HUGE_WEIGHTS), "^weights must be small: .* got inf"),
+        (lambda: effective_start(TASK, HUGE_MERGED), "^weights must be small enough for a finite map, got weights up to 4.61e[+]299"),
+        (lambda: balanced_curve(TASK, 1e300 * np.eye(2), t_end=1.0), "^start must have a norm within float64"),
+    ],
+)
+def test_numbers_beyond_float64_are_named(call, words):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=words):
+            call()
+
+
+def test_far_from_the_fixed_point_the_gap_is_all_that_float64_can_hold():
+    np.testing.assert_allclose(SCALAR.gap([1e300, 1e-300]), [-1e300 / SCALAR.fixed_point, 1.0], rtol=1e-15)
+    below = noisy_drop(TASK, 0, start=1e-150, level=0.1, batch_size=3, learning_rate=1e-9)
+    assert below.time == pytest.approx(1e150 / TASK.eigenvalues[0] ** 2)
