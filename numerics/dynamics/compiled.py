@@ -30,7 +30,13 @@ EPS = 2.0**-52
 CHUNK = 100_000  # weights at the ends of steps that are taken at once
 # fastmath without the assumptions that nothing is infinite and nothing nan, on which a step is refused
 OPTIONS = {"error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz", "arcp"}}
-compiled: Any = njit(cache=True, **OPTIONS)
+
+
+def compiled(function: Any) -> Any:
+    try:
+        return njit(cache=True, **OPTIONS)(function)
+    except RuntimeError:  # there is no folder to keep it in
+        return njit(**OPTIONS)(function)
 
 
 class Flow(NamedTuple):

@@ -1,6 +1,8 @@
 """Compiled flows: against those of LSODA, and in closed form."""
 
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -168,3 +170,11 @@ def test_bad_lists_are_named(loss, weights, message):
 def test_too_many_steps_are_a_failure_that_names_the_run():
     with pytest.raises(FlowError, match="run 0: the solver took more than max_steps = 5 steps"):
         gradient_flow(LOSS, starts(SeparateWeights, 2), t_end=1000.0, max_steps=5, method="compiled")
+
+
+def test_without_a_folder_to_write_to_nothing_is_kept():
+    script = (
+        "from numba.core import caching\ncaching.CompileResultCacheImpl._locator_classes = []\n"
+        "from iclflow.numerics.dynamics import compiled\nassert compiled.stretched(1e-30, -0.25) == compiled.FASTER"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
