@@ -138,7 +138,7 @@ class Run:
 
     def _any(self, key: str) -> np.ndarray:
         if key not in self.arrays:
-            raise self.fault(key, "is missing")
+            raise self.fault(key, "is missing; iclflow official --output writes what can be replayed")
         return self.arrays[key]
 
     def _array(self, key: str, shape: tuple[int | str, ...]) -> np.ndarray:

@@ -13,7 +13,8 @@ from ..figures.names import FIGURE_NAMES, listed_names
 from .official import add_arguments
 from .options import Offered, add_setting, reader
 
-PROOF_CODES = """verdicts: exact, numeric, sampled, assumed (a :=), fails (with a counterexample), unread (with the reason)
+PROOF_CODES = """a line of proof.txt: E[S^2] = (1 + 1/N) Lambda^2 + 1/N tr(Lambda) Lambda, in the letters of iclflow expect --help
+verdicts: exact, numeric, sampled, assumed (a :=), fails (with a counterexample), unread (with the reason)
 exit 1 where a line fails, 2 where no line could be read, and with --strict where one could not
 
 """
@@ -25,6 +26,15 @@ LETTERS = """letters:
   "K: D x R", "u: vector", "A: symmetric", "Sigma: covariance", "c: scalar", "c: positive", "d: dimension", "n: samples",
   "g: Gaussian(0, Lambda)", "W: sample covariance of n with Sigma"
 functions: tr(A), inv(A), E[A], d/dA tr(A B), norm(u); A' is the transpose, A^2 a power, side by side a product
+
+"""
+SWEEP_FILE = """s.toml:
+  method = "flow"                    # or "descent", "training"
+  [setting]                          # what all runs share: the options of iclflow train, with _ for -; the rest has their defaults
+  duration = 2000
+  [vary]                             # every combination of these
+  scale = [0.1, 0.2]
+  seed = { first = 0, count = 10 }
 
 """
 EXIT_CODES = "exit codes: 0 all is well, 1 a check or a run failed, or nothing was found, 2 bad input, 130 interrupted"
@@ -163,9 +173,9 @@ def build() -> Parser:
     check.add_argument("--report", metavar="DIR", help="write one self-contained page, DIR/index.html")
 
     derive = command("derive", "the derivation of equations, step by step", "iclflow derive 31 --format latex")
-    derive.add_argument("equation", metavar="N", nargs="*", help="the equation's number in the paper")
+    derive.add_argument("equation", metavar="N", nargs="*", help="an equation's number, in the paper or beside it, such as 24 or T5")
     derive.add_argument("--list", action="store_true", help="the numbers and titles of all equations")
-    derive.add_argument("--format", choices=["text", "latex", "markdown"], default="text")
+    derive.add_argument("--format", choices=["text", "latex", "markdown"], default="text", help="default text")
     varied = "noise[=VARIANCE], task_covariance, query_covariance, commuting, elliptical, random_length"
     derive.add_argument("--task", nargs="+", metavar="WHAT", help=f"at the moments of another task, which varies: {varied}")
     derive.add_argument("--judge", action="store_true", help="judge each line, and print the verdict beside its reason")
@@ -174,7 +184,9 @@ def build() -> Parser:
     export = command("export", "equations and their derivations as a document", "iclflow export --output equations.tex")
     export.add_argument("--output", metavar="FILE", required=True, help="ends in .tex, .md or .json")
     export.add_argument("--equation", nargs="+", metavar="N", help="only these equations")
-    export.add_argument("--sections", nargs="+", metavar="S", help="only these of 2 to 5 and B to F in the paper, or beside")
+    export.add_argument(
+        "--sections", nargs="+", metavar="S", help="only the sections 2 to 5 and B to F of the paper, and beside, what goes beyond it"
+    )
     export.add_argument("--title", metavar="WORDS", help="of the document; mathematics between dollars")
 
     search = command("search", "the equations in whose title, section, conditions or remark all words occur", "iclflow search loss plateau")
@@ -192,11 +204,11 @@ def build() -> Parser:
         "gradient", "the gradient of a scalar expression with respect to a matrix or vector", 'iclflow gradient "tr(A W S W\')" W', LETTERS
     )
     for formula in (expect, gradient):
-        formula.add_argument("expression", type=str.strip)
+        formula.add_argument("expression", type=str.strip, help="in the letters and functions below")
         formula.add_argument("--let", action="append", default=[], metavar="LETTER", help='what letters are: "K: D x R; A: symmetric"')
         formula.add_argument("--steps", action="store_true", help="the derivation, line by line")
-        formula.add_argument("--format", choices=["text", "latex"], default="text")
-    gradient.add_argument("variable")
+        formula.add_argument("--format", choices=["text", "latex"], default="text", help="default text")
+    gradient.add_argument("variable", help="a letter of it")
 
     prove = command("prove", "judge every line of a proof of your own", "iclflow prove proof.tex --json verdicts.json", PROOF_CODES)
     prove.add_argument("file", metavar="FILE", help="ends in .txt, .md or .tex")
@@ -208,12 +220,12 @@ def build() -> Parser:
     train = command("train", "train separate attention by SGD, beside the flow", "iclflow train --batch-size 512 --output run.npz")
     add_setting(train, training=True)
 
-    replay = command("replay", "replay a run of the paper's official code from its moments", "iclflow replay run.npz --json r.json")
-    replay.add_argument("file", metavar="FILE.npz")
+    replay = command("replay", "replay a run of the paper's official code from its moments", "iclflow replay official.npz --json r.json")
+    replay.add_argument("file", metavar="FILE.npz", help="what iclflow official --output wrote, or a recording of the official code")
     replay.add_argument("--training", action="store_true", help="train again by PyTorch instead (softmax attention always is)")
     replay.add_argument("--json", metavar="FILE", help="write the comparison as JSON")
 
-    example = "iclflow official --model attnS --head 5 --epoch 10001 --lr 0.02 --seed 0 --trainset 1000"
+    example = "iclflow official --model attnS --head 5 --epoch 10001 --lr 0.02 --seed 0 --trainset 1000 --output official.npz"
     official = command("official", "a run of the paper's official code, from its own options, in seconds", example, allow_abbrev=True)
     official.later = add_arguments
 
@@ -232,7 +244,7 @@ def build() -> Parser:
     figure.add_argument("--data", metavar="FILE.nc", help="write what is drawn as a netCDF file")
     figure.add_argument("--quick", action="store_true", help="figures that train or take long: fewer sequences, fewer or shorter runs")
 
-    sweep = command("sweep", "many runs, resumable, on one machine or a cluster", "iclflow sweep s.toml --output runs")
+    sweep = command("sweep", "many runs, resumable, on one machine or a cluster", "iclflow sweep s.toml --output runs", SWEEP_FILE)
     sweep.add_argument("file", metavar="FILE.toml", help="method, setting, and what is varied")
     sweep.add_argument("--output", metavar="DIR", required=True, help="files of the runs, results.nc and drops.png")
     sweep.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask scheduler, such as tcp://host:8786")
@@ -241,6 +253,11 @@ def build() -> Parser:
     explore = command("explore", "a local page with sliders: loss, plateaus, weights and algorithm", "iclflow explore --port 8000")
     explore.add_argument("--port", type=reader(whole(0, 65535)), default=0, metavar="N", help="of this machine; a free one by default")
     explore.add_argument("--no-browser", action="store_true", help="print the address only")
-    parser.add_argument("--version", action=Version, help="print it")
-    parser.add_argument("--completion", action=Completion, metavar="SHELL", help="print its script: bash, zsh, ...")
+    parser.add_argument("--version", action=Version, help="print the version")
+    parser.add_argument(
+        "--completion",
+        action=Completion,
+        metavar="SHELL",
+        help="print the script by which SHELL (bash, zsh, fish, ...) completes the command",
+    )
     return parser

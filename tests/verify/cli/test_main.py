@@ -23,6 +23,7 @@ from iclflow.verify.cli.main import main
 from iclflow.verify.cli.parser import build
 from iclflow.verify.cli.progress import clock
 from iclflow.verify.experiments.setting import Setting
+from iclflow.verify.sweep.description import read_sweep
 
 
 def answer(capsys, *arguments):
@@ -525,6 +526,20 @@ def test_every_command_has_an_example_that_parses():
         example = command.epilog.splitlines()[1].strip()
         assert parser.parse_args(shlex.split(example)[1:]).command == name
         assert "exit codes" in command.epilog
+
+
+def test_what_the_help_shows_of_a_file_can_be_read(capsys, tmp_path):
+    swept, proof = tmp_path / "s.toml", tmp_path / "proof.txt"
+    swept.write_text(answer(capsys, "sweep", "--help")[1].partition("s.toml:\n")[2].partition("\n\n")[0])
+    assert len(read_sweep(swept)) == 20
+    proof.write_text(answer(capsys, "prove", "--help")[1].partition("proof.txt: ")[2].partition(", in the letters")[0])
+    assert answer(capsys, "prove", str(proof))[1].endswith("1 exact\n")
+
+
+def test_a_file_that_is_no_recording_is_told_what_writes_one(capsys, tmp_path):
+    np.savez(tmp_path / "run.npz", loss=np.ones(3))
+    code, _, err = answer(capsys, "replay", str(tmp_path / "run.npz"))
+    assert (code, err.endswith("run.npz: args: is missing; iclflow official --output writes what can be replayed\n")) == (2, True)
 
 
 @pytest.mark.parametrize(
