@@ -330,16 +330,25 @@ def run(
 
 @compiled
 def between(flow: Flow, rows: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """The states at the times ``at``: a shorter step of the same method, from the start of the step around each."""
+    """The states at the times ``at``: by a shorter step of DOP853, or by a cubic across a stabilised one, with the velocities at its ends.
+
+    The cubic errs by up to h^4/384 times the fourth derivative, 1.7 times the error that such a step is allowed.
+    """
     times, P = rows[:, 0].copy(), rows.shape[1] - 2
-    found, y, f, moved = np.empty((len(at), P)), np.empty(P), np.empty(P), np.empty(P)
+    found, y, new, f, moved = np.empty((len(at), P)), np.empty(P), np.empty(P), np.empty(P), np.empty(P)
     for i in range(len(at)):
         after = min(max(np.searchsorted(times, at[i]), 1), len(times) - 1)
-        h, method = at[i] - times[after - 1], int(rows[after, 1])
-        if method >= 0:
-            method = number_of(flow, h / (times[after] - times[after - 1]) * flow.lengths[method])
+        h, part = times[after] - times[after - 1], at[i] - times[after - 1]
         for p in range(P):
-            y[p] = rows[after - 1, p + 2]
-        velocity(flow, y, flow.A, flow.C, 1.0, f)
-        step(flow, y, f, h, method, found[i], moved)
+            y[p], new[p] = rows[after - 1, p + 2], rows[after, p + 2]
+        if rows[after, 1] < 0:
+            velocity(flow, y, flow.A, flow.C, 1.0, f)
+            step(flow, y, f, part, -1, found[i], moved)
+            continue
+        velocity(flow, y, flow.A, flow.C, h, f)
+        velocity(flow, new, flow.A, flow.C, h, moved)
+        x = part / h
+        for p in range(P):
+            change = new[p] - y[p]
+            found[i, p] = y[p] + x * (change + (1 - x) * ((1 - x) * (f[p] - change) - x * (moved[p] - change)))
     return found
