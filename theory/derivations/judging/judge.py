@@ -4,18 +4,19 @@ A ``fails`` always comes with the point where the line fails. What cannot be dec
 """
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from itertools import islice
 from math import exp
 from random import Random
 from typing import Any
 
 import mpmath
-from flint import ctx
+from flint import arb, arb_mat, ctx
 from mpmath import mp
 
 from ..conditions import Condition
 from ..heads import can_be_carried_out, heads_in
-from ..points import DIGITS, Point, value_at
+from ..points import DIGITS, Point, as_arb, ball_at
 from .exact import Case, exactly_equal
 from .limits import FARTHEST, deviation_at, judge_limit
 from .trial import NO_VALUE, TOLERANCE, Verdict, distance, points_of, slack_of, unmet
@@ -235,16 +236,16 @@ def _judge_inequality(case: Case) -> Verdict:
 
 def _descended(case: Case, slack: Any, point: Point, rng: Random) -> tuple[Any, Point]:
     """A random local search that drives the slack down inside the conditions."""
-    width = 0.5
+    width, draws = 0.5, copy(point.rng)
     for _ in range(30):
-        trial = Point(point.sizes, point.rng, point)
+        trial = Point(point.sizes, draws, point)
         trial.values = {letter: _moved(value, width, rng) for letter, value in point.values.items()}
         try:
             for condition in case.line.conditions:
                 if condition.test is None:
                     condition.meet(trial)
             for letter, value in case.definitions:
-                trial[letter] = value_at(value, trial)
+                trial[letter] = ball_at(value, trial)
             value = slack_of(case.line, trial)
             lower = value < slack and all(one.holds(trial) for one in case.line.conditions)
         except NO_VALUE:
@@ -257,9 +258,9 @@ def _descended(case: Case, slack: Any, point: Point, rng: Random) -> tuple[Any, 
 
 
 def _moved(value: Any, width: float, rng: Random) -> Any:
-    if isinstance(value, mpmath.mpf):
-        return value * exp(width * rng.gauss(0, 1))
-    return value * exp(width * rng.gauss(0, 1) / 2) if isinstance(value, mpmath.matrix) else value
+    if isinstance(value, mpmath.mpf | arb):
+        return as_arb(value) * exp(width * rng.gauss(0, 1))
+    return as_arb(value) * exp(width * rng.gauss(0, 1) / 2) if isinstance(value, mpmath.matrix | arb_mat) else value
 
 
 _JUDGES: dict[str, Callable[[Case], Verdict]] = {

@@ -9,7 +9,7 @@ from sympy import Symbol
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.substitution import collect
-from ..points import DIGITS, Point, value_at
+from ..points import DIGITS, Point, ball_at, value_at
 from .exact import Case, reduced
 from .trial import NO_VALUE, Verdict, flat, points_of
 
@@ -91,7 +91,7 @@ def _error(case: Case, point: Point, parameter: Symbol, value: Any) -> Any:
     trial[parameter] = value
     for letter, defined in case.definitions:
         if letter != parameter:
-            trial[letter] = value_at(defined, trial)
+            trial[letter] = ball_at(defined, trial)
     one, other = value_at(case.line.left, trial), value_at(case.line.right, trial)
     return max((abs(a - b) for a, b in zip(flat(one, other), flat(other, one), strict=True)), default=mpmath.mpf(0))
 

@@ -1,7 +1,8 @@
 """Which conditions are needed: points where all others hold, one does not, and a line fails."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -9,7 +10,7 @@ from flint import ctx
 from mpmath import mp
 
 from ..conditions import Condition
-from ..points import DIGITS, Point, value_at
+from ..points import DIGITS, Point, ball_at
 from .exact import Case
 from .judge import fails_at
 from .trial import TOLERANCE, distance, points_inside, points_of
@@ -44,14 +45,15 @@ def _failure(lines: Sequence[Any], condition: Condition, seed: int) -> Point | N
             case, others = Case(line, seed), tuple(opposite if one == condition else one for one in line.conditions)
             points = _outside(case, lines, others)
             if line.relation == "!=":
-                agreeing = [(point, _agree(case, point)) for point in points]
+                agreeing = [(point, _said(_agree, case, point)) for point in points]
                 if agreeing and all(agree for _, agree in agreeing):
                     return agreeing[0][0]
                 continue
+            fails = partial(_said, fails_at, case, undefined=True)
             for point in points:
-                if _fails(case, point) and not any(_fails(case, inside) for inside in points_of(case, OUTSIDE)):
+                if fails(point) and not any(map(fails, points_of(case, OUTSIDE))):
                     return point
-            if (point := _undefined(case, others)) is not None:
+            if (point := _said(_undefined, case, others)) is not None:
                 return point
     return None
 
@@ -71,35 +73,27 @@ def _outside(case: Case, lines: Sequence[Any], conditions: tuple[Condition, ...]
 
 def _undefined(case: Case, conditions: tuple[Condition, ...]) -> Point | None:
     """A point where a letter that the line uses has no value, such as the inverse of a singular matrix."""
-    try:
-        for point in points_inside(conditions, (), case.seed, OUTSIDE, tries=TRIES):
-            there = point.copy()
-            for letter, value in case.definitions:
-                try:
-                    there[letter] = value_at(value, there)
-                except ZeroDivisionError:
-                    return point
-    except NameError:
-        raise
-    except Exception:  # as above
-        return None
-
-
-def _fails(case: Case, point: Point) -> bool:
-    try:
-        return fails_at(case, point)
-    except ZeroDivisionError:
-        return True
-    except NameError:
-        raise
-    except Exception:  # nothing can be said there
-        return False
+    for point in points_inside(conditions, (), case.seed, OUTSIDE, tries=TRIES):
+        there = point.copy()
+        for letter, value in case.definitions:
+            try:
+                there[letter] = ball_at(value, there)
+            except ZeroDivisionError:
+                return point
+    return None
 
 
 def _agree(case: Case, point: Point) -> bool:
+    return distance(case.line.left, case.line.right, point) <= TOLERANCE
+
+
+def _said(function: Callable, *given: Any, undefined: Any = None) -> Any:
+    """What a function says of a point: ``undefined`` if it divides by zero there, None if it can say nothing."""
     try:
-        return distance(case.line.left, case.line.right, point) <= TOLERANCE
+        return function(*given)
+    except ZeroDivisionError:
+        return undefined
     except NameError:
         raise
-    except Exception:  # nothing can be said there
-        return False
+    except Exception:
+        return None

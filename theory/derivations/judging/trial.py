@@ -1,21 +1,21 @@
 """Lines at points: random points inside the conditions, the distance of two sides there, the slack of an inequality."""
 
 from collections.abc import Callable, Iterator
-from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from random import Random
 from typing import Any, Literal
 
 import mpmath
-from mpmath import mp
+from flint import arb_mat
 from sympy import Symbol
 from sympy.matrices.expressions import MatrixSymbol
 
 from ...notation import D, H, N, R
 from ..conditions import Condition
 from ..heads import Head
-from ..points import Point, value_at
+from ..points import Point, as_mpmath, ball_at
 from .exact import Case
 
 Status = Literal["exact", "numeric", "sampled", "assumed", "fails"]
@@ -83,9 +83,9 @@ def _defined(shared: dict[tuple, Point], definitions: tuple) -> Point | None:
         return None
     begun = max((known for known in shared if known == definitions[: len(known)]), key=len)
     point = shared[begun].copy()
-    point.rng, point.parent = copy(shared[()].rng), None  # a definition may change a size, and so what is drawn later
+    point.parent = None  # a definition may change a size, and so what is drawn later
     for letter, value in definitions[len(begun) :]:
-        point[letter] = value_at(value, point)
+        point[letter] = ball_at(value, point)
     if definitions:
         shared[definitions] = point
     return point
@@ -107,27 +107,28 @@ def _candidate(place: int, seed: float, conditions: tuple, meets: Callable | Non
 
 def distance(left: Any, right: Any, point: Point) -> float:
     """The largest difference of two sides at a point, relative to the larger of them and 1."""
-    one, other = value_at(left, point), value_at(right, point)
-    return max(map(_relative, flat(one, other), flat(other, one)), default=0.0)
-
-
-def _relative(one: Any, other: Any) -> float:
-    difference = abs(one - other)
-    return float(difference / max(abs(one), abs(other), mp.one)) if difference else 0.0
+    one, other = ball_at(left, point), ball_at(right, point)
+    return max((float(abs(a - b) / max(abs(a), abs(b), 1)) for a, b in zip(flat(one, other), flat(other, one), strict=True)), default=0.0)
 
 
 def flat(value: Any, like: Any) -> list:
     """The numbers in a value; 0 stands for a matrix of zeros."""
     if isinstance(value, tuple):
         return [one for part, other in zip(value, like, strict=True) for one in flat(part, other)]
-    if isinstance(value, mpmath.matrix):
-        if isinstance(like, mpmath.matrix) and (value.rows, value.cols) != (like.rows, like.cols):
-            raise ValueError(f"the sides have the shapes {(value.rows, value.cols)} and {(like.rows, like.cols)}")
-        return list(value)
-    count = like.rows * like.cols if isinstance(like, mpmath.matrix) else 1
-    if count > 1 and value != 0:
+    shape, other = _shape(value), _shape(like)
+    if shape:
+        if other not in (shape, ()):
+            raise ValueError(f"the sides have the shapes {shape} and {other}")
+        return value.entries() if isinstance(value, arb_mat) else list(value)
+    if prod(other) > 1 and value != 0:
         raise ValueError("a number stands beside a matrix")
-    return [value] * count
+    return [value] * prod(other)
+
+
+def _shape(value: Any) -> tuple:
+    if isinstance(value, arb_mat):
+        return value.nrows(), value.ncols()
+    return (value.rows, value.cols) if isinstance(value, mpmath.matrix) else ()
 
 
 def unmet(case: Case, point: Point) -> str:
@@ -145,8 +146,8 @@ def unmet(case: Case, point: Point) -> str:
 
 def slack_of(line: Any, point: Point) -> Any:
     """By how much an inequality holds at a point, relative to the larger side and 1."""
-    one, other = value_at(line.left, point), value_at(line.right, point)
+    one, other = ball_at(line.left, point), ball_at(line.right, point)
     if isinstance(one, mpmath.mpc) or isinstance(other, mpmath.mpc):
         raise ValueError("complex numbers are not ordered")
     difference = other - one if line.relation in ("<", "<=") else one - other
-    return difference / max(abs(one), abs(other), mpmath.mpf(1))
+    return as_mpmath(difference / max(abs(one), abs(other), 1))
