@@ -22,10 +22,11 @@ from ..calculus.spectral import eigenvalue, indicator, moment
 from ..notation import Lambda, M, N, P, T, a, e, lambda_, learned
 from .conditions import Condition
 from .judging.trial import distance
-from .points import Point
+from .points import Point, as_arb, as_mpmath, ball_at
 
 Draw = Callable[[Point], Any]
 Moments = Callable[[Point], None]  # sets M and its eigenvalues a_d
+SECOND_MOMENT, ALONG_E = Lambda**2 + (Lambda**2 + T * Lambda) / N, e.T * M * e
 
 
 def satisfying(text: str, equalities: Mapping, draw: Draw | None = None, outside: Draw | None = None) -> Condition:
@@ -65,8 +66,8 @@ def _largest_first(entries: tuple, size: int) -> tuple[list, Any]:
 
 def second_moment(point: Point) -> None:
     """M = E(Lambda_hat^2), equation (31), and its eigenvalues a_d beside lambda_d."""
-    L, (values, _) = point[Lambda], eigenbasis(point)
-    point[M] = L * L + (L * L + point[T] * L) / point[N]
+    values, _ = eigenbasis(point)
+    point[M] = ball_at(SECOND_MOMENT, point)
     point.family(moment, [one**2 + (one**2 + point[T] * one) / point[N] for one in values])
 
 
@@ -76,7 +77,7 @@ def along_one_eigenvector(point: Point, moments: Moments = second_moment) -> Non
     moments(point)
     d = point.rng.randrange(len(values))
     point[lambda_], point[e] = values[d], vectors[:, d]
-    point[a] = (point[e].T * point[M] * point[e])[0, 0]
+    point[a] = ball_at(ALONG_E, point)
 
 
 def learned_directions(point: Point, moments: Moments = second_moment) -> list[int]:
@@ -96,12 +97,13 @@ def one_direction(point: Point, moments: Moments = second_moment) -> None:
     values, vectors = eigenbasis(point)
     d = point.rng.randrange(len(values))
     point[lambda_], point[e], point[learned] = values[d], vectors[:, d], mpmath.mpf(d in chosen)
-    point[a] = (point[e].T * point[M] * point[e])[0, 0]
+    point[a] = ball_at(ALONG_E, point)
 
 
 def commuting(vectors: Any, values: list) -> Any:
     """The matrix with these eigenvectors and eigenvalues."""
-    return vectors * mpmath.diag(values) * vectors.T
+    columns = as_arb(vectors)
+    return as_mpmath(columns * as_arb(mpmath.diag(values)) * columns.transpose())
 
 
 def eigenvalues_drawn(point: Point, values: Mapping) -> None:
