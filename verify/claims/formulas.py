@@ -5,7 +5,7 @@ and :func:`times` make mistakes for the claims to catch.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,7 @@ def third_moment(task: RegressionTask) -> Float[np.ndarray, "D D"]:
     return compiled("31-moments", (Lambda, N), part="cube")(task.covariance, task.context_length)
 
 
+@cache
 def moment_eigenvalues(task: RegressionTask) -> Float[np.ndarray, " D"]:
     """``a_d = lambda_d^2 (1 + (1 + tr(Lambda)/lambda_d)/N)``, equation (32)."""
     eigenvalues = compiled("32", (lambda_, Lambda, N), part="product")
