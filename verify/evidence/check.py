@@ -3,9 +3,8 @@
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
-from functools import cache
 from importlib.metadata import version
 from typing import Any, Literal, get_args
 
@@ -81,7 +80,7 @@ class Evidence:
     planned: int = 0
     seconds: float = 0.0
     seed: int = 0
-    version: str = field(default_factory=cache(lambda: version("iclflow")))
+    version: str = version("iclflow")
 
     @property
     def verdicts(self) -> list[str]:

@@ -8,7 +8,7 @@ import gc
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from multiprocessing import get_context
 from queue import Empty
 from typing import Any, NamedTuple
@@ -58,26 +58,20 @@ def second_process(seed: int, numbers: Sequence[str] = ()) -> Iterator[Second]:
 def run(subjects: Sequence[Subject], *, seed: int = 0, second: Second | None = None) -> Iterator[Evidence]:
     """The evidence after each subject that is complete, so that the caller can stop at any time and keep it.
 
-    Verdicts do not depend on which process gives them. More than ``ALONE`` subjects start the ``second`` if it is not there; one that
-    is there has the same seed, and the subjects are all equations.
+    Verdicts do not depend on which process gives them. More than ``ALONE`` subjects start the ``second`` if all are not yet with it.
     """
     start = time.perf_counter()
-    found: dict[str, Any] = {}  # a proof or a claim by name
+    found: dict[str, Any] = {}  # a claim by name, a proof by the number in brackets
     entries: dict[str, Entry] = {}
-    needed = {one.number: {_key(one), *(check.name for check in one.checks)} for one in subjects}
+    needed = {one.number: {f"({one.number})", *(check.name for check in one.checks)} for one in subjects}
     for name, outcome in _outcomes(subjects, seed, second):
         found[name] = outcome
         for one in subjects:
             if one.number not in entries and needed[one.number] <= found.keys():
                 claims = tuple(found[check.name] for check in one.checks)
-                entries[one.number] = Entry(one.number, one.title, one.kind, found[_key(one)], claims, one.source)
+                entries[one.number] = Entry(one.number, one.title, one.kind, found[f"({one.number})"], claims, one.source)
                 complete = tuple(entries[other.number] for other in subjects if other.number in entries)
                 yield Evidence(complete, len(subjects), time.perf_counter() - start, seed)
-
-
-def _key(subject: Subject) -> str:
-    """The name of its proof among the outcomes."""
-    return f"({subject.number})"
 
 
 def _outcomes(subjects: Sequence[Subject], seed: int, second: Second | None) -> Iterator[Outcome]:
@@ -157,11 +151,9 @@ def _places(taken: Any, end: int) -> Iterator[int]:
 
 
 def _arrived(results: Any) -> Iterator[Outcome]:
-    while True:
-        try:
+    with suppress(Empty):
+        while True:
             yield results.get_nowait()
-        except Empty:
-            return
 
 
 def _help(seed: int, numbers: Sequence[str], orders: Any, taken: Any, results: Any) -> None:

@@ -186,12 +186,10 @@ def train(
         raise ValueError(f"momentum must be 0 with the optimizer {optimizer}, got {momentum!r}")
     advance = 2 * learning_rate / (1 - momentum) if optimizer == "sgd" else learning_rate
     several = [] if isinstance(networks, nn.Module) else list(instance("networks", networks, Sequence, "a network or a list of them"))
-    network, *_ = [instance("networks", one, nn.Module, "at least one torch.nn.Module") for one in several or [networks]]
+    network, *_ = given = [instance("networks", one, nn.Module, "at least one torch.nn.Module") for one in several or [networks]]
 
-    initial = {name: p.detach().clone() for name, p in network.named_parameters()}
-    if several:
-        initial = {name: torch.stack([n.get_parameter(name).detach() for n in several]) for name in initial}
-    network = holding(network, initial)
+    initial = {name: torch.stack([one.get_parameter(name).detach() for one in given]) for name, _ in network.named_parameters()}
+    network = holding(network, initial if several else {name: p[0] for name, p in initial.items()})
     losses_of, parameters = _losses(network, bool(several)), {name: p.requires_grad_() for name, p in network.named_parameters()}
     move = adam_of(list(parameters.values()), learning_rate) if optimizer == "adam" else None
     moved = [torch.zeros_like(p) for p in parameters.values()]

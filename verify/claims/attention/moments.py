@@ -102,10 +102,9 @@ def cubed_sample_covariance_rational(formula) -> float:
 
 def largest_score(samples: np.ndarray, mean: np.ndarray | float) -> float:
     """The largest deviation of the average over axis 0 from ``mean``, in standard errors of that average."""
-    average = samples.mean(axis=0)
-    apart = samples - average
-    error = np.sqrt(np.einsum("p...,p...->...", apart, apart) / (len(samples) - 1) / len(samples))
-    return float(np.max(np.abs(average - mean) / error))
+    average = samples.mean(axis=0, keepdims=True)
+    error = samples.std(axis=0, ddof=1, mean=average) / np.sqrt(len(samples))
+    return float(np.max(np.abs(average[0] - mean) / error))
 
 
 def largest_product_score(samples: np.ndarray, mean: np.ndarray | float) -> float:

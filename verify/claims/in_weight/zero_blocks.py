@@ -24,10 +24,8 @@ def block_velocity(weights: MergedWeights, vectors: np.ndarray, N_: int = SMALL.
     """The velocities (V6-zero) of all zero blocks, averaged over the task vectors; rows: v_1, ..., u_1, ..."""
     row = compiled("V6-zero", (U_i, B, Lambda, N, w), part="v")
     column = compiled("V6-zero", (v_i, B, Lambda, N, w), part="u")
-    effective = np.einsum("h,hij->ij", weights.v, weights.U)
-    given = [(effective, SMALL.covariance, N_, vector[:, None]) for vector in vectors]
-    rows = [np.mean([row(U, *one) for one in given], axis=0) for U in weights.U]
-    return np.hstack([*rows, *(np.mean([column(v, *one) for one in given], axis=0) for v in weights.v)]).T
+    given = np.einsum("h,hij->ij", weights.v, weights.U), SMALL.covariance, N_, vectors[:, None, :, None]
+    return np.concatenate([part.mean(axis=0)[..., 0] for part in (row(weights.U, *given), column(weights.v, *given))])
 
 
 @claim("V6-zero", method="linear algebra", theory=block_velocity)
