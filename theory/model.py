@@ -142,6 +142,9 @@ class Model:
                 f"{law}add it to weights (to learn it) or to constants (to give its value later)"
             )
 
+    def __deepcopy__(self, _memo: dict) -> "Model":
+        return self  # frozen; the mappings that it keeps cannot be copied
+
     @cached_property
     def symbols(self) -> frozenset:
         """The symbols on which the loss depends."""

@@ -13,6 +13,7 @@ from iclflow.theory.model import Model
 from iclflow.theory.notation import D, Lambda, Lambda_hat, N, beta, matrix, sigma, vector, w, x_q
 from iclflow.theory.results.own_model.two_steps import U, two_steps
 from iclflow.verify.own_model.prompts import ModelNetwork, check_model
+from iclflow.verify.training.descent import fresh_batches, train
 from iclflow.verify.training.modules import ReducedMerged
 from iclflow.verify.training.sequences import draw_sequences
 from sympy import Rational
@@ -150,3 +151,14 @@ def test_the_documented_example_runs(capsys):
     assert velocity_score < 4.5
     assert residual < 1e-10
     assert printed[0].startswith("tr(Lambda) - 4 tr(Lambda^2 U)")
+
+
+def test_a_model_of_your_own_is_trained_as_any_network():
+    """From the loss that is derived; the network that was given stays as it was."""
+    model = two_steps()
+    network = ModelNetwork(model, TASK, {U: START})
+    exact, point = model_loss(model, TASK, weights={U: START})
+    run = train(network, fresh_batches(TASK, 4096, generator()), steps=2, learning_rate=1e-3, progress=False)
+    np.testing.assert_array_equal(network.get_parameter("U").detach().numpy(), START)
+    assert run.loss[0] == pytest.approx(exact.value(point), rel=0.1)
+    assert not np.array_equal(run.states["U"][-1], START)
