@@ -160,5 +160,5 @@ def test_a_model_of_your_own_is_trained_as_any_network():
     exact, point = model_loss(model, TASK, weights={U: START})
     run = train(network, fresh_batches(TASK, 4096, generator()), steps=2, learning_rate=1e-3, progress=False)
     np.testing.assert_array_equal(network.get_parameter("U").detach().numpy(), START)
-    assert run.loss[0] == pytest.approx(exact.value(point), rel=0.1)
+    assert run.batch_loss[0] == pytest.approx(exact.value(point), rel=0.1)
     assert not np.array_equal(run.states["U"][-1], START)
