@@ -320,8 +320,15 @@ def evaluated(formula: Expr) -> Any:
         done = done.xreplace(sums)
     explicit = (one for one in done.atoms(sympy.Determinant) if isinstance(one.arg, MatrixBase))
     left = {total: sympy.Dummy() for total in done.atoms(sympy.Sum) if _over_a_family(total)}
-    done = done.xreplace({one: one.arg.det(method="domain-ge") for one in explicit}).xreplace(left).doit()
+    done = done.xreplace({one: one.arg.det(method="domain-ge") for one in explicit}).xreplace(left)
+    done = done.xreplace({one: _done(one) for one in done.atoms(sympy.Sum, sympy.Integral, sympy.Limit)}).doit()
     return done.xreplace({name: _term_by_term(total) for total, name in left.items() if done.has(name)})
+
+
+@lru_cache(maxsize=1 << 12)
+def _done(operation: Expr) -> Expr:
+    """A sum, an integral or a limit carried out: several lines, and the derivation that makes them, hold one."""
+    return operation.doit()
 
 
 def _written_out(total: sympy.Sum) -> Expr | None:

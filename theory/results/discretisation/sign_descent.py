@@ -12,7 +12,7 @@ from sympy import Abs, IndexedBase, Integral, Sum, Symbol, Trace, cancel, cbrt, 
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import derivative, rewrite
-from ...derivations import Condition, Line, Lines, Rate, given, note, register, states
+from ...derivations import Condition, Line, Lines, Rate, carried_out, given, note, register, states
 from ...notation import B, D, H, Lambda, M, a, clock, e, k_i, lambda_, q_i, v_i, vector, w_init
 
 sign_v = Symbol("s_v", real=True)  # the sign of the force on a value weight; below, on keys and queries
@@ -167,7 +167,7 @@ def leaving_the_origin() -> Lines:
 def adam_between() -> Lines:
     """Running means of a constant and, if the longer memory holds all steps, of a power."""
     mean, square = (Sum((1 - decay) * decay ** (n - j) * of, (j, 1, n)) / (1 - decay**n) for decay, of in ((beta_1, x), (beta_2, x**2)))
-    step = cancel(mean.doit()) / (sqrt(cancel(square.doit())) + epsilon)
+    step = cancel(carried_out(mean)) / (sqrt(cancel(carried_out(square))) + epsilon)
     weight, powers = (1 - beta_2) * beta_2 ** (n - j) / (1 - beta_2**n), summation(j**4, (j, 1, n)) / n
     below, above = x * limit(step / x, x, 0), limit(step, epsilon, 0)
     yield Line(move, ":=", mean / (sqrt(square) + epsilon),

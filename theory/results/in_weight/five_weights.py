@@ -4,13 +4,14 @@ Nothing grows faster from the origin, and the flow keeps it symmetric. So from s
 ordinary differential equations, until the next rank grows.
 """
 
+from collections.abc import Callable
 from functools import cache
 
 from mpmath import mpf
-from sympy import Expr, Identity, Symbol
+from sympy import Expr, Identity, Symbol, diff
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus import rewrite, substitute
+from ...calculus import gradient, rewrite, substitute
 from ...derivations import Condition, E, Gradient, Line, Lines, Rate, as_sympy, carried_out, given, note, register, states
 from ...derivations.draws import satisfying, unit_vector
 from ...expectation import expect
@@ -63,9 +64,9 @@ def five_weight_loss(law: str) -> Expr:
     return _in_white(substitute(mean((y_q - expand()) ** 2), SYMMETRIC)).to_sympy()
 
 
-def flow_in(loss: Expr) -> dict[Symbol, Expr]:
-    """tau d/dt of ``FIVE``; the slope in U_2 is shared by D - 1 weights."""
-    return {weight: -loss.diff(weight) / (2 * size) for weight, size in SHARED.items()}
+def flow_in(loss: Expr, slope: Callable = gradient) -> dict[Symbol, Expr]:
+    """tau d/dt of ``FIVE``; the slope in U_2 is shared by D - 1 weights. SymPy's ``diff`` is slower, and keeps factors."""
+    return {weight: -as_sympy(slope(loss, weight)) / (2 * size) for weight, size in SHARED.items()}
 
 
 def growth_products():
@@ -178,7 +179,7 @@ def _losses() -> dict[str, Expr]:
         "prediction": (ROW + LENGTH * v_i) * (e.T * Lambda_hat * (_KEY + COLUMN * LENGTH * e * e.T) * x_q)
         + ROW * e.T * x_q * x_q.T * _KEY * x_q / N,
         **_losses(),
-        **{weight.name: rate for weight, rate in flow_in(portion * _losses()["random"] + (1 - portion) * _losses()["fixed"]).items()},
+        **{weight.name: rate for weight, rate in flow_in(portion * _losses()["random"] + (1 - portion) * _losses()["fixed"], diff).items()},
     }
 )
 @given(TASKS, FRAME)

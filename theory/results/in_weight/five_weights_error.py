@@ -6,7 +6,7 @@ then is the error of the map, and of the loss where the pair is symmetric. Out o
 
 from sympy import Symbol, exp, log, powsimp
 
-from ...calculus import collect, substitute
+from ...calculus import collect, gradient, substitute
 from ...derivations import E, Gradient, Line, Lines, Rate, given, note, register, states
 from ...notation import N, e, lambda_, prediction_i, t, tau, v_i, w_init, y_q
 from ..attention.blocks import U_i, u_i, value_row
@@ -37,8 +37,8 @@ _POWER = SIGMA_K / SIGMA_1
 def error_of_five_weights() -> Lines:
     """The linear flow in both sectors, the lead of the first pair when it has grown, and what is left of it in map and loss."""
     symmetric, turning = (five.growth_form(symmetric=one).to_sympy() for one in (True, False))
-    rates = {weight: symmetric.diff(weight) / size for weight, size in five.SHARED.items()}
-    turned = {weight: turning.diff(weight) for weight in five.FIVE if weight != v_i}  # f e' and e f' are one weight each
+    rates = {weight: gradient(symmetric, weight) / size for weight, size in five.SHARED.items()}
+    turned = {weight: gradient(turning, weight) for weight in five.FIVE if weight != v_i}  # f e' and e f' are one weight each
     alone = five.five_weight_loss("training")
     loss, map_ = E((y_q - prediction_i) ** 2, mixed_tasks), v_i * U_i + value_row * u_i.T
     near, at_zero = ({weight: scale * weight for weight in five.FIVE} for scale in (_small, 0))
@@ -53,7 +53,9 @@ def error_of_five_weights() -> Lines:
     yield from five.ORTHONORMAL
     yield from five.WHITE
     yield Line(_F, ":=", symmetric, "The form of a symmetric head, (V6-escape)")
-    yield Line(alone.subs(near), "~", alone.subs(at_zero) - 2 * _small**2 * _F, "The loss near zero", parameter=(_small, 0), order=4)
+    yield Line(
+        alone.xreplace(near), "~", alone.xreplace(at_zero) - 2 * _small**2 * _F, "The loss near zero", parameter=(_small, 0), order=4
+    )
     for one, size in five.SHARED.items():
         yield Line(Rate(one, rates), "=", Gradient(_F, one) / size, "The flow (10) near zero")
     yield Line(_F_j, ":=", turning, "The form of a head that turns, (V6-escape)")

@@ -14,7 +14,7 @@ from itertools import combinations
 from math import comb, prod
 from operator import mul
 
-from sympy import Add, Determinant, Expr, Identity, Matrix, Poly, Rational, Symbol, Trace, expand, factor, limit, oo, pi, symbols
+from sympy import Add, Determinant, Expr, Identity, Matrix, Poly, Rational, Symbol, Trace, expand, factor, oo, pi, symbols
 from sympy.functions import catalan, cos, sqrt
 
 from ...algebra.polynomial import TracePolynomial
@@ -210,7 +210,7 @@ def narayana(k: int):
 def high_dimension() -> Lines:
     """Limits of the exact moments; with them the best loss, and the zeros of the velocities."""
     exact = [moment(k) for k in range(1, 9)]
-    limits = {m: limit(one.subs(N, c * D).expand(), D, oo) for m, one in zip(MOMENTS, exact, strict=True)}
+    limits = {m: one.subs(N, c * D).expand().subs(D, oo) for m, one in zip(MOMENTS, exact, strict=True)}
     yield Line(N, ":=", c * D, "A context in proportion to the dimension")
     for m, one in limits.items():
         yield Line(m, ":=", one, "A moment", part=str(m))
@@ -221,7 +221,7 @@ def high_dimension() -> Lines:
         if depth <= 2:
             yield Line(hankel(depth, exact), "->", least, "The best loss", parameter=D, order=1)
         yield Line(hankel(depth, MOMENTS, Determinant), "=", least, "The best loss, by its limits", part=f"{depth} best")
-        R = prod(1 - c * s / (1 + c + 2 * sqrt(c) * cos(pi * k / (depth + 1))) for k in range(1, depth + 1))
+        R = Poly(prod(1 - c * s / (1 + c + 2 * sqrt(c) * cos(pi * k / (depth + 1))) for k in range(1, depth + 1)), s)
         for k in range(depth):
             yield Line(moment_sum(s ** (k + 1) * R), "=", 0, r"Best at $z_l=c/(1+c+2\sqrt c\cos(\pi l/(L+1)))$")
     yield Line(z, ":=", c / (1 + c), "Loops")

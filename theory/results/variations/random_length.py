@@ -21,7 +21,7 @@ from sympy import Expr, Rational, Sum, Symbol, Trace, ZeroMatrix, apart, cancel,
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import over_directions, substitute
-from ...derivations import Condition, E, Line, Lines, given, note, register, states
+from ...derivations import Condition, E, Line, Lines, carried_out, given, note, register, states
 from ...derivations.draws import at
 from ...expectation import expect
 from ...notation import B, D, Lambda, Lambda_q, N, T, beta, e, lambda_, learned, sigma, x_q, y_q
@@ -93,7 +93,7 @@ def uniform_sums(name: str) -> tuple[Any, ...]:
 @cache
 def uniform_gains() -> dict[str, tuple[Expr, Expr, Expr]]:
     """The same, carried out, by normalisation."""
-    return {name: tuple(cancel(one.doit()) for one in uniform_sums(name)) for name in GAIN_TERMS}
+    return {name: tuple(cancel(carried_out(one)) for one in uniform_sums(name)) for name in GAIN_TERMS}
 
 
 @register("V4-uniform", "The uniform law on $1, \\dots, N$")

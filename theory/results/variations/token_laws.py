@@ -109,7 +109,7 @@ def _student_moment(power: int) -> Integral:
 
 def _student() -> Expr:
     """E(s^2)/E(s)^2 for s = 1/chi^2 with nu degrees of freedom: a Student vector is a Gaussian one times s^(1/2)."""
-    density, first, second = (_student_moment(power).doit() for power in range(3))
+    density, first, second = (carried_out(_student_moment(power)) for power in range(3))
     return cancel((second * density / first**2).gammasimp().subs(EXCESS, nu - 4))
 
 
@@ -141,10 +141,11 @@ def elliptical() -> Lines:
     length = solve(gaussian - a, N_d)[0]
     direction = root * g * (g.T * root * Sigma_w * root * g) * g.T * root / (g.T * g) ** 2
     square = _student_moment(2) * _student_moment(0) / _student_moment(1) ** 2
-    yield Line(square, "=", _student().subs(nu, EXCESS + 4),
+    student = _student()
+    yield Line(square, "=", student.subs(nu, EXCESS + 4),
                r"Student's law with $m + 4$ degrees of freedom, $1/\chi^2$ times a Gaussian token squared")  # fmt: skip
     yield Line(nu, ":=", EXCESS + 4, "The degrees of freedom")
-    yield Line(square, "=", _student(), "So for $\\nu$ of them", part="student")
+    yield Line(square, "=", student, "So for $\\nu$ of them", part="student")
     yield Line(D**2 / E((g.T * g) ** 2, Gaussian(g)), "=", cancel(D**2 / expect((g.T * g) ** 2, Gaussian(g)).to_sympy()),
                r"On the sphere $\rho^4 = D^2$; a Gaussian token has $\kappa = 1$", part="sphere")  # fmt: skip
     yield from off_diagonal(ELLIPTICAL).within({"gap": "gap"})[-4:-2]
