@@ -8,9 +8,9 @@ Hessians are those of L/2, so that the flow (10) is :math:`\tau\dot W = -\nabla(
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from heapq import heappop, heappush
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -204,5 +204,6 @@ def search_fixed_points(task: RegressionTask, *, heads: int, rank: int = 1, star
 
 
 def _root(loss: QuadraticLoss, start: Parametrization) -> np.ndarray:
-    field, slopes = (partial(of(loss, start), 0.0) for of in (vector_field, field_jacobian))
-    return leastsq(field, start.flatten(), Dfun=slopes, full_output=True, ftol=1e-15, xtol=1e-15, gtol=1e-15, maxfev=300)[0]
+    field, slopes = vector_field(loss, start), field_jacobian(loss, start)
+    tolerances: Any = dict.fromkeys(("xtol", "ftol", "gtol"), 1e-15)
+    return leastsq(lambda x: field(0.0, x), start.flatten(), Dfun=lambda x: slopes(0.0, x), full_output=True, maxfev=300, **tolerances)[0]
