@@ -178,11 +178,11 @@ def reduced(side: Any, rules: Rules) -> Any:
     for _ in range(PASSES):
         if not isinstance(side, TracePolynomial):
             return side
-        present = {left: right for left, right in letters.items() if left in side.free_symbols}
-        if any(map(_has_blocks, present.values())):
+        present = letters.keys() & side.free_symbols
+        if any(_has_blocks(letters[left]) for left in present):
             return reduced(side, rules)
         before = side
-        values = {left: carried_out(right) for left, right in present.items()}
+        values = {left: carried_out(letters[left]) for left in letters if left in present}
         values = {left: value for left, value in values.items() if isinstance(value, TracePolynomial)}
         side = substitute(side, values) if values else side
         for left, right in products:

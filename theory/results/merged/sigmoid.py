@@ -4,7 +4,7 @@ Every solution is put back into its equation.
 """
 
 from mpmath import mpf, norm
-from sympy import Derivative, Identity, Integral, Symbol, Trace, expand, factor, integrate, limit, oo, solve, symbols
+from sympy import Derivative, Identity, Integral, Symbol, Trace, expand, factor, integrate, limit, numer, oo, solve, symbols, together
 from sympy.functions import atanh, cosh, exp, log, sqrt, tanh
 
 from ...algebra.polynomial import TracePolynomial
@@ -59,7 +59,7 @@ def norm_on_aligned_set() -> Lines:
     rate = rewrite(product, {w_2.T * w_2: s}).to_sympy()
     odds = s / (gamma - alpha * s) / (s / (gamma - alpha * s)).subs(s, s_0)  # exp(2 gamma t/tau)
     x, inverse, decay = symbols("x r E", positive=True)  # s, 1/s and exp(-2 gamma t/tau)
-    (solution,) = solve(odds.subs(s, 1 / inverse) * decay - 1, inverse)
+    (solution,) = solve(numer(together(odds.subs(s, 1 / inverse) * decay - 1)), inverse)
     solved = gamma / expand(gamma * solution).collect(alpha).subs(decay, exp(-2 * gamma * t / tau))
     yield from on_aligned_set()
     yield Line(s, ":=", w_2.T * w_2, "The squared norm")
