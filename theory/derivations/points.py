@@ -68,6 +68,9 @@ class Point:
         point.values, point.known = dict(self.values), dict(self.known)
         return point
 
+    def __getstate__(self):
+        return {**vars(self), "values": {letter: as_mpmath(value) for letter, value in self.values.items()}, "known": {}}
+
     def __getitem__(self, letter):
         """The value of a letter, drawn now if nothing has asked for it before."""
         if isinstance(value := self.stored(letter), BALLS):
@@ -193,6 +196,7 @@ def ball_at(formula: Any, point: Point) -> Any:
 
 
 def as_mpmath(value: Any) -> Any:
+    """A value with the numbers and matrices of mpmath for those of Arb."""
     if isinstance(value, tuple):
         return tuple(map(as_mpmath, value))
     if isinstance(value, arb):
@@ -203,6 +207,7 @@ def as_mpmath(value: Any) -> Any:
 
 
 def as_arb(value: Any) -> Any:
+    """A value with the numbers and matrices of Arb for real ones of mpmath."""
     if isinstance(value, mpmath.matrix):
         return arb_mat(value)
     return arb(value) if isinstance(value, int | float | mpmath.mpf) else value
@@ -210,7 +215,7 @@ def as_arb(value: Any) -> Any:
 
 def _ball(formula: Any, point: Point) -> Any:
     if isinstance(formula, TracePolynomial):
-        return _polynomial_ball(formula, point)
+        return _polynomial_ball(formula.shape, _groups(formula), point)
     if isinstance(formula, MatrixBase):
         formula = formula.as_immutable()
     elif not isinstance(formula, Basic) and isinstance(formula, tuple | list | Mapping):
@@ -236,7 +241,9 @@ def _ready(formula: Basic) -> Callable[[Point], Any]:
         except ValueError:  # a function of traces, or the inverse of a sum
             if isinstance(formula, MatrixExpr):
                 return partial(assembled, formula, evaluate=value_at)
-    return partial(_polynomial_ball if isinstance(formula, TracePolynomial) else _scalar_ball, formula)
+    if isinstance(formula, TracePolynomial):
+        return partial(_polynomial_ball, formula.shape, _groups(formula))
+    return partial(_scalar_ball, *_without_functions(formula))
 
 
 def _letter(letter: Any, point: Point) -> Any:
@@ -247,10 +254,10 @@ def _letter(letter: Any, point: Point) -> Any:
     return as_arb(point[letter.base][int(letter.indices[0])])
 
 
-def _polynomial_ball(polynomial: TracePolynomial, point: Point) -> Any:
-    shape = polynomial.shape and tuple(map(point.size, polynomial.shape))
+def _polynomial_ball(shape: Any, groups: list[tuple], point: Point) -> Any:
+    shape = shape and tuple(map(point.size, shape))
     total = arb_mat(*shape) if shape else arb(0)
-    for coefficient, closed, word in _groups(polynomial):
+    for coefficient, closed, word in groups:
         ball = prod((_product(one, point).trace() for one in closed), start=arb(_ball(coefficient, point)))
         total += ball if word is None else _product(word, point) * ball if word else arb_mat(*shape, ball)
     return total.mid()
@@ -278,8 +285,7 @@ def _product(word: words.Word, point: Point) -> arb_mat:
     return point.known[word]
 
 
-def _scalar_ball(expression: Any, point: Point) -> Any:
-    expression, counting = _without_functions(expression)
+def _scalar_ball(expression: Any, counting: list[Symbol], point: Point) -> Any:
     explicit = _explicit(expression, tuple((one, size) for one in counting if isinstance(size := point.stored(one), int)))
     try:
         if (ball := _real(explicit)(point)).is_finite():
@@ -293,7 +299,6 @@ def _scalar_ball(expression: Any, point: Point) -> Any:
         raise ValueError(f"{expression} has no number at this point: {problem}") from None
 
 
-@lru_cache(maxsize=1 << 12)
 def _without_functions(expression: Any) -> tuple[Any, list[Symbol]]:
     """The expression with a polynomial for each undefined function, and its letters if they count something: a bound, an index."""
     expression = expression.xreplace({one: _any_function(one) for one in expression.atoms(AppliedUndef)})
@@ -321,8 +326,9 @@ def _explicit(expression: Expr, sizes: tuple) -> Expr:
     return explicit.xreplace({name: one for one, name in traces.items()})
 
 
-OPERATIONS: dict[type, Callable] = {sympy.Add: sum, sympy.Mul: prod, sympy.Pow: lambda parts: parts[0] ** parts[1]}
-OPERATIONS |= {sympy.exp: lambda parts: parts[0].exp(), sympy.log: lambda parts: parts[0].log()}
+OPERATIONS: dict[Any, Callable[[list], Any]] = {sympy.Add: sum, sympy.Mul: prod, sympy.Pow: lambda parts: parts[0] ** parts[1]}
+for function in (sympy.exp, sympy.log, sympy.cosh, sympy.tanh, sympy.atan, sympy.atanh):
+    OPERATIONS[function] = lambda parts, name=function.__name__: getattr(parts[0], name)()
 
 
 @lru_cache(maxsize=1 << 14)
