@@ -161,4 +161,5 @@ def _stacked(blocks: list) -> Any:
 
 def _kronecker(left: Any, right: Any) -> Any:
     left, right = _matrix(left), _matrix(right)
-    return _number(_stacked([[left[i, j] * right for j in range(left.cols)] for i in range(left.rows)]))
+    places = [(i, k) for i in range(left.rows) for k in range(right.rows)]
+    return _number(mpmath.matrix([[a * b for a in left[i, :] for b in right[k, :]] for i, k in places]))
