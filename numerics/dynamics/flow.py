@@ -105,6 +105,7 @@ def gradient_flow(
     tau, rtol = positive_number("tau", tau), tolerance("rtol", rtol)
     t_end = duration("t_end", t_end, tau)
     max_steps, atol = positive_integer("max_steps", max_steps), None if atol is None else positive_number("atol", atol)
+    method = None if method is None else one_of("method", method, (*METHODS, COMPILED))
     kept, decay = None if times is None else _kept(times, t_end) / tau, nonnegative_number("weight_decay", weight_decay)
     if _several(loss) or _several(weights):
         stops = {"stop_loss": stop_loss, "stop_plateau": stop_plateau, "dense": dense, "times": times, "weight_decay": decay}
@@ -119,7 +120,6 @@ def gradient_flow(
         return _compiled([loss], [weights], t_end=t_end, tau=tau, rtol=tight, atol=atol, max_steps=max_steps, times=kept)[0]
     if method is None:
         method = "LSODA" if weights.size <= IMPLICIT_SIZE else "DOP853"
-    method = one_of("method", method, (*METHODS, COMPILED))
     state = weights.flatten()
     atol = _atol(weights, rtol) if atol is None else atol
     level = None if stop_loss is None else nonnegative_number("stop_loss", stop_loss)
@@ -128,7 +128,7 @@ def gradient_flow(
     jacobian = _decaying(field_jacobian(loss, weights), decay, lambda _: np.eye(weights.size)) if method in IMPLICIT else None
     try:
         at, states, statistics, interpolant = integrate_field(
-            _decaying(_velocity(loss, weights, t_end / tau, rtol), decay),
+            _decaying(velocity(loss, weights, t_end / tau, rtol), decay),
             state,
             t_end / tau,
             method=method,
@@ -259,7 +259,7 @@ def _drifts(loss: QuadraticLoss, t_end: float, rtol: float) -> bool:
     return float(np.finfo(float).eps) * float(np.abs(loss.A).max()) * t_end > WIDE_DRIFT * rtol
 
 
-def _velocity(loss: QuadraticLoss, weights: Parametrization, t_end: float, rtol: float) -> Field:
+def velocity(loss: QuadraticLoss, weights: Parametrization, t_end: float, rtol: float) -> Field:
     """The velocity, in long double if rounding in float64 could move the weights by more than ``WIDE_DRIFT`` rtol.
 
     Equal eigenvalues leave the learned direction free: nothing pulls the weights back along it, so the velocity there is

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import brentq
 
-from ..dynamics.flow import _velocity, above_rounding
+from ..dynamics.flow import above_rounding, velocity
 from ..dynamics.solver import FlowError, Work, steps
 from ..parametrizations.attention import SeparateWeights
 from ..parametrizations.base import field_jacobian
@@ -49,7 +49,7 @@ def _crossings(loss: QuadraticLoss, weights: SeparateWeights, levels: np.ndarray
         return loss.values(weights.combine_many(*weights.split(np.array(states))))
 
     tolerance = above_rounding(rtol * float(np.sqrt(np.mean(state**2))), weights)
-    field, jacobian = _velocity(loss, weights, end, rtol), field_jacobian(loss, weights)
+    field, jacobian = velocity(loss, weights, end, rtol), field_jacobian(loss, weights)
     flow = steps(field, state, end, Work(), method="LSODA", rtol=rtol, atol=tolerance, jacobian=jacobian)
     (before,), taken = heights([state]), 0
     times = np.where(means < before, np.inf, 0.0)
