@@ -56,6 +56,7 @@ def vanishes(expression: Any) -> bool:
         expression = expression.rewrite(sympy.exp).rewrite(sympy.log)
         if _numerator(expression) == 0:
             return True
+    expression = expression.xreplace({one: one.func(sympy.factor(one.args[0])) for one in expression.atoms(sympy.log)})
     return sympy.powsimp(_numerator(sympy.gammasimp(sympy.hyperexpand(expression)))) == 0
 
 

@@ -35,6 +35,7 @@ ZEROS = (
     sqrt(x**2) - x,
     cosh(atanh(z) + x) ** 2 * (1 - z**2) - (cosh(x) + z * sinh(x)) ** 2,
     log(1 / (1 / x + 1 / y)) - log(x) - log(y) + log(x + y),
+    log((x - y) / (x - 2 * y)) - log((y - x) / (2 * y - x)),
     w * w ** (m - 1) - w**m,
     x * exp(y * log(1 / x)) - x ** (1 - y),
     gamma(x + 1) - x * gamma(x),
