@@ -286,7 +286,8 @@ def _product(word: words.Word, point: Point) -> arb_mat:
 
 
 def _scalar_ball(expression: Any, counting: list[Symbol], point: Point) -> Any:
-    explicit = _explicit(expression, tuple((one, size) for one in counting if isinstance(size := point.stored(one), int)))
+    explicit, letters = _explicit(expression, tuple((one, size) for one in counting if isinstance(size := point.stored(one), int)))
+    _ = [point.stored(one) for one in letters]  # by name: a search moves them in the order in which they have been drawn
     try:
         if (ball := _real(explicit)(point)).is_finite():
             return ball.mid()
@@ -318,12 +319,14 @@ def _any_function(applied: AppliedUndef) -> Expr:
 
 
 @lru_cache(maxsize=1 << 12)
-def _explicit(expression: Expr, sizes: tuple) -> Expr:
-    """The expression with these integers put in, and evaluated; its traces keep their letters, whose sizes the point has."""
+def _explicit(expression: Expr, sizes: tuple) -> tuple[Expr, list]:
+    """The expression with these integers put in, and evaluated, and its letters; its traces keep theirs, whose sizes the point has."""
     traces = {one: sympy.Dummy() for one in expression.atoms(sympy.Trace) if one.has(MatrixSymbol)}
     explicit = expression.xreplace({**traces, **{one: sympy.Integer(size) for one, size in sizes}})
     explicit = evaluated(explicit) if explicit.has(*EVALUATED) else explicit
-    return explicit.xreplace({name: one for one, name in traces.items()})
+    labels = {one.base.label for one in explicit.atoms(Indexed)}
+    letters = sorted((one for one in explicit.free_symbols.difference(labels, traces.values()) if isinstance(one, Symbol)), key=str)
+    return explicit.xreplace({name: one for one, name in traces.items()}), letters
 
 
 OPERATIONS: dict[Any, Callable[[list], Any]] = {sympy.Add: sum, sympy.Mul: prod, sympy.Pow: lambda parts: parts[0] ** parts[1]}
