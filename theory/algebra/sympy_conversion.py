@@ -4,7 +4,6 @@
 refused by name.
 """
 
-from collections.abc import Callable
 from fractions import Fraction
 from functools import cache, reduce
 from itertools import groupby
@@ -32,15 +31,10 @@ def read(expression) -> Form:
             expression = sympy.sympify(expression, strict=True)
         except sympy.SympifyError:
             raise ValueError(f"{expression!r} ({type(expression).__name__}) is not a SymPy expression; supported: {SUPPORTED}") from None
-    reader = _reader(type(expression))
-    if reader is None:
-        raise _UnsupportedError(expression)
-    return reader(expression)
-
-
-@cache
-def _reader(kind: type) -> Callable[[Any], Form] | None:
-    return next((reader for kinds, reader in _READERS if issubclass(kind, kinds)), None)
+    for kinds, reader in _READERS:
+        if isinstance(expression, kinds):
+            return reader(expression)
+    raise _UnsupportedError(expression)
 
 
 class _UnsupportedError(ValueError):

@@ -325,10 +325,7 @@ def evaluated(formula: Expr) -> Any:
     return done.xreplace({name: _term_by_term(total) for total, name in left.items() if done.has(name)})
 
 
-@lru_cache(maxsize=1 << 12)
-def _done(operation: Expr) -> Expr:
-    """A sum, an integral or a limit carried out: several lines, and the derivation that makes them, hold one."""
-    return operation.doit()
+_done = lru_cache(maxsize=1 << 12)(lambda operation: operation.doit())  # for the several lines that hold one operation
 
 
 def _written_out(total: sympy.Sum) -> Expr | None:

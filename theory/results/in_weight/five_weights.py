@@ -4,7 +4,6 @@ Nothing grows faster from the origin, and the flow keeps it symmetric. So from s
 ordinary differential equations, until the next rank grows.
 """
 
-from collections.abc import Callable
 from functools import cache
 
 from mpmath import mpf
@@ -64,7 +63,7 @@ def five_weight_loss(law: str) -> Expr:
     return _in_white(substitute(mean((y_q - expand()) ** 2), SYMMETRIC)).to_sympy()
 
 
-def flow_in(loss: Expr, slope: Callable = gradient) -> dict[Symbol, Expr]:
+def flow_in(loss: Expr, slope=gradient) -> dict[Symbol, Expr]:
     """tau d/dt of ``FIVE``; the slope in U_2 is shared by D - 1 weights. SymPy's ``diff`` is slower, and keeps factors."""
     return {weight: -as_sympy(slope(loss, weight)) / (2 * size) for weight, size in SHARED.items()}
 

@@ -41,7 +41,7 @@ def error_of_five_weights() -> Lines:
     turned = {weight: gradient(turning, weight) for weight in five.FIVE if weight != v_i}  # f e' and e f' are one weight each
     alone = five.five_weight_loss("training")
     loss, map_ = E((y_q - prediction_i) ** 2, mixed_tasks), v_i * U_i + value_row * u_i.T
-    near, at_zero = ({weight: scale * weight for weight in five.FIVE} for scale in (_small, 0))
+    near, at_zero = (alone.xreplace({weight: scale * weight for weight in five.FIVE}) for scale in (_small, 0))
     across = {block: five.SYMMETRIC[block] + _share * five.TURNING[other] for block, other in ((value_row, row_j), (u_i, u_j), (U_i, U_j))}
     before, first, *_ = collect(substitute(map_, across), _share).values()
     twice = {
@@ -53,9 +53,7 @@ def error_of_five_weights() -> Lines:
     yield from five.ORTHONORMAL
     yield from five.WHITE
     yield Line(_F, ":=", symmetric, "The form of a symmetric head, (V6-escape)")
-    yield Line(
-        alone.xreplace(near), "~", alone.xreplace(at_zero) - 2 * _small**2 * _F, "The loss near zero", parameter=(_small, 0), order=4
-    )
+    yield Line(near, "~", at_zero - 2 * _small**2 * _F, "The loss near zero", parameter=(_small, 0), order=4)
     for one, size in five.SHARED.items():
         yield Line(Rate(one, rates), "=", Gradient(_F, one) / size, "The flow (10) near zero")
     yield Line(_F_j, ":=", turning, "The form of a head that turns, (V6-escape)")

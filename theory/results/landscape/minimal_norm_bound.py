@@ -20,12 +20,10 @@ from sympy import (
     diff,
     expand,
     factor,
-    numer,
     powdenest,
     simplify,
     solve,
     symbols,
-    together,
 )
 from sympy.functions import Abs, sqrt
 from sympy.matrices import Identity, Matrix, Trace
@@ -187,7 +185,7 @@ def lower_bound() -> Lines:
 
 def _least(cost: Expr, variable: Symbol) -> tuple[Any, Any]:
     """Where the cost is least, and its value there."""
-    (best,) = solve(numer(together(diff(cost, variable))), variable)
+    (best,) = solve(diff(cost, variable), variable)
     return best, cost.subs(variable, best)
 
 
