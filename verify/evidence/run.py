@@ -159,7 +159,8 @@ def _arrived(results: Any) -> Iterator[Outcome]:
 def _help(seed: int, numbers: Sequence[str], orders: Any, taken: Any, results: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that prints the evidence
     known = {entry.number: entry for entry in equations()}
-    gc.freeze()  # what has been imported stays: the collector need not look at it again
+    gc.freeze()  # what has been imported stays: the collector need not look at it again, and hardly ever at the rest
+    gc.set_threshold(200_000, 20, 20)
     queue = [Item(proof=number) for number in reversed(numbers or sorted(known, key=in_the_paper))]
     for place in _places(taken, 1):
         if -place > len(queue):  # the equations are proved: on to the claims before them in the queue
