@@ -42,7 +42,7 @@ def test_figures_are_read_by_name_or_missed():
     figures = load_script(ROOT / "docs" / "figures.py")
     program = figures.PROGRAMS["peers"]
     rows = [f"{name:<24} {1e-9:8.0e} {1e-7:10.1e} {number:10.3f} s" for number, name in
-            enumerate(("iclflow", "diffrax Dopri8", "heyoka", "torchdiffeq dopri8"), 1)]  # fmt: skip
+            enumerate(("iclflow compiled", "diffrax Dopri8", "heyoka", "torchdiffeq dopri8"), 1)]  # fmt: skip
     assert figures.read("\n".join(rows), program) == {"iclflow": 1, "diffrax": 2, "heyoka": 3, "torchdiffeq": 4}
     with pytest.raises(ValueError, match="heyoka"):
         figures.read("\n".join(rows[:2] + rows[3:]), program)
