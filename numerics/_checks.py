@@ -14,7 +14,8 @@ LARGEST = 2**53
 SHORTEST, LONGEST = 1e-100, 1e100  # durations in units of tau: beyond, solvers meet the limits of float64
 SMALLEST_RTOL = 100 * float(np.finfo(float).eps)
 Choice = TypeVar("Choice", bound=str)
-Given, Result = ParamSpec("Given"), TypeVar("Result")
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 ROOM = 10**9  # numbers that a result may hold: 8 GB
 
 

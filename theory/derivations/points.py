@@ -235,11 +235,11 @@ def _ready(formula: Basic) -> Callable[[Point], Any]:
         return partial(assembled, formula, evaluate=value_at)
     if isinstance(formula, MatrixBase):  # an immutable one is a MatrixExpr as well
         return lambda point: mpmath.matrix([[value_at(entry, point) for entry in row] for row in formula.tolist()])
-    if isinstance(formula, MatrixExpr) or (isinstance(formula, Basic) and formula.has(MatrixSymbol)):
+    if isinstance(formula, MatrixExpr) or (isinstance(formula, Basic) and formula.has(MatrixSymbol, sympy.Trace)):
         try:
             formula = TracePolynomial(formula)
         except ValueError:  # a function of traces, or the inverse of a sum
-            if isinstance(formula, MatrixExpr):
+            if isinstance(formula, MatrixExpr | sympy.Trace):
                 return partial(assembled, formula, evaluate=value_at)
     if isinstance(formula, TracePolynomial):
         return partial(_polynomial_ball, formula.shape, _groups(formula))

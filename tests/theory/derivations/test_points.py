@@ -35,6 +35,15 @@ def test_arb_and_sympy_agree(formula):
     assert abs(value - mpmath.mpmathify(formula.subs({x: Rational("0.75"), y: Rational("1.875")}).evalf(30))) < 1e-28
 
 
+def test_a_trace_needs_no_trace_polynomial():
+    """Of the inverse of a sum, from its entries; of the identity, the dimension."""
+    point, unit = Point({D: 3, N: 5}, Random(0)), sympy.Identity(D)
+    inverse = (point[Lambda] + mpmath.eye(3) / 5) ** -1
+    expected = sum(inverse[i, i] for i in range(3))
+    assert abs(value_at(log(Trace((Lambda + unit / N).I)), point) - mpmath.log(expected)) < 1e-27
+    assert value_at(Trace(unit), point) == 3
+
+
 def test_what_is_complex_is_mpmath_s():
     point = point_with(x=-2, y=1 + 2j)
     assert abs(value_at(sqrt(x), point) - mpmath.sqrt(-2)) < 1e-28
