@@ -49,6 +49,8 @@ def vanishes(expression: Any) -> bool:
         if expression.is_Rational:
             return False
         return bool(sympy.simplify(expression) == 0)
+    if expression.has(sympy.Derivative, sympy.Integral, sympy.Limit):
+        expression = expression.doit()
     expression = _sums_apart(expression)
     if _numerator(expression) == 0:
         return True
@@ -56,7 +58,8 @@ def vanishes(expression: Any) -> bool:
         expression = expression.rewrite(sympy.exp).rewrite(sympy.log)
         if _numerator(expression) == 0:
             return True
-    expression = expression.xreplace({one: one.func(sympy.factor(one.args[0])) for one in expression.atoms(sympy.log)})
+    within = [one for one in expression.atoms(sympy.log, sympy.Pow) if isinstance(one, sympy.log) or one.exp.is_integer is False]
+    expression = expression.xreplace({one: one.func(sympy.factor(one.args[0]), *one.args[1:]) for one in within})
     return sympy.powsimp(_numerator(sympy.gammasimp(sympy.hyperexpand(expression)))) == 0
 
 

@@ -4,6 +4,7 @@ import pytest
 from iclflow.theory.calculus.equality import equal, vanishes
 from iclflow.theory.notation import D, H, Lambda, M, N, lambda_
 from sympy import (
+    Derivative,
     IndexedBase,
     Rational,
     Sum,
@@ -41,6 +42,8 @@ ZEROS = (
     gamma(x + 1) - x * gamma(x),
     hyper((1, Rational(1, 2) - x), (Rational(3, 2),), 1) - 1 / (2 * x),
     Sum(level[d] / (1 + level[d]), (d, 1, D)) - Sum(1 - 1 / (1 + level[d]), (d, 1, D)),
+    sqrt(1 - 1 / (x + 1) ** 2) - sqrt(x * (x + 2)) / (x + 1),
+    Derivative(x**2, x) - 2 * x,
 )
 NOT_ZEROS = (
     sin(z) ** 2 + cos(z) ** 2 - Rational(999999, 1000000),
@@ -53,6 +56,7 @@ NOT_ZEROS = (
     gamma(x + 1) - gamma(x),
     1 / (x - Rational(3, 7)),
     oo,
+    sqrt(1 - 1 / (x + 1) ** 2) - sqrt(x * (x + 1)) / (x + 1),
 )
 
 
