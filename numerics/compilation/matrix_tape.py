@@ -126,7 +126,7 @@ class _Tape:
     def __init__(self, arguments: tuple[Basic, ...], operations: dict[str, Callable], convert: Callable, compile_scalar: Callable) -> None:
         self.arguments, self.operations, self.compile_scalar = arguments, operations, compile_scalar
         self.convert, self.matrix = convert, operations.get("matrix", convert)
-        self.shapes = [argument.shape if isinstance(argument, MatrixSymbol) else None for argument in arguments]
+        self.shapes: list[tuple[Any, ...] | None] = [one.shape if isinstance(one, MatrixSymbol) else None for one in arguments]
         dimensions = dict.fromkeys(size for shape in self.shapes for size in shape or ())
         self.given_sizes = [place for place, argument in enumerate(arguments) if argument in dimensions]
         self.sizes = [size for size in dimensions if isinstance(size, Symbol) and size not in arguments]

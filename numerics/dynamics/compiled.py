@@ -29,7 +29,7 @@ LARGE = 16  # from this D on products of matrices are left to BLAS
 EPS = 2.0**-52
 CHUNK = 100_000  # weights at the ends of steps that are taken at once
 # fastmath without the assumptions that nothing is infinite and nothing nan, on which a step is refused
-OPTIONS = {"error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz", "arcp"}}
+OPTIONS: Any = {"error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz", "arcp"}}
 
 
 def compiled(function: Any) -> Any:
@@ -218,7 +218,7 @@ def stretched(error: float, power: float) -> float:
 @compiled
 def number_of(flow: Flow, reach: float) -> int:
     """The first method that is stable up to ``reach``, or the last one."""
-    return min(np.searchsorted(flow.lengths, reach), len(flow.lengths) - 1)
+    return min(int(np.searchsorted(flow.lengths, reach)), len(flow.lengths) - 1)
 
 
 @compiled

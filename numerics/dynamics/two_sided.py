@@ -95,11 +95,11 @@ def compiled_flows(
         begun, own = time.perf_counter(), bases[id(loss)]
         try:
             turned = own.turned(start.flatten()[None])[0]
-            rows, *counted = run(own.flow, turned, stops, rtol=rtol, atol=least, most=max_steps, sparse=times is not None)
+            rows, steps, velocities = run(own.flow, turned, stops, rtol=rtol, atol=least, most=max_steps, sparse=times is not None)
         except FlowError as error:
             raise FlowError(f"run {i}: {error.cause}" if len(losses) > 1 else error.cause, error.time) from None
         at, states = rows[:, 0].copy(), own.turned(rows[:, 2:], back=True)
-        cost = Statistics("DOP853 and stabilised", *counted, 0, 0, time.perf_counter() - begun, "t_end")
+        cost = Statistics("DOP853 and stabilised", steps, velocities, 0, 0, time.perf_counter() - begun, "t_end")
         between = Steps(own, rows) if times is None else Linear(at, states)
         runs.append(Trajectory(at * tau, states, loss, start, tau, cost, between))
     return Trajectories(tuple(runs))

@@ -226,7 +226,7 @@ def _ball(formula: Any, point: Point) -> Any:
 
 
 @lru_cache(maxsize=1 << 14)
-def _ready(formula: Basic) -> Callable[[Point], Any]:
+def _ready(formula: Any) -> Callable[[Point], Any]:
     """How the formula gets its value, with its operations carried out; as a trace polynomial if it is one."""
     if isinstance(formula, Symbol | Indexed):
         return partial(_letter, formula)
