@@ -55,6 +55,7 @@ TRUE = {
     "limit of a polynomial": (Line(lambda_**2 + T / N, "->", lambda_**2, parameter=N, order=1), "exact"),
     "next order": (Line(RIDGE, "~", lambda_ - (lambda_ + T) / N, parameter=N, order=2), "numeric"),
     "at zero": (Line(exp(eps), "~", 1 + eps, parameter=(eps, 0), order=2), "numeric"),
+    "late order": (Line(exp(eps**3) + exp(10**5 * eps**4), "~", 2, parameter=(eps, 0), order=3), "numeric"),
     "logarithm": (Line(log(1 / eps + 1), "~", log(1 / eps), parameter=(eps, 0), order=1), "numeric"),
     "logarithmic order": (Line(1 + 1 / log(1 / eps), "->", 1 + 0 * eps, parameter=(eps, 0), order=1 / log(1 / eps)), "numeric"),
     "below": (Line(RIDGE, "<", lambda_), "numeric"),
@@ -89,7 +90,7 @@ def test_another_relation_fails(name):
     assert replace(line, relation=other).verify().status == "fails"
 
 
-@pytest.mark.parametrize("name", ["limit", "limit of a polynomial", "next order", "at zero", "logarithm"])
+@pytest.mark.parametrize("name", ["limit", "limit of a polynomial", "next order", "at zero", "late order", "logarithm"])
 def test_another_order_fails(name):
     line, _ = TRUE[name]
     assert replace(line, order=line.order + 1).verify().status == "fails"

@@ -79,6 +79,10 @@ def deviation_at(case: Case, point: Point) -> float:
         return 0.0
     if order is None or power is not None:
         slope = near * float(mpmath.log10(errors[-2] / errors[-1])) if errors[-1] else float("inf")
+        if power is not None and abs(slope - power) > FARTHEST and ROUNDING * 10**7 < errors[-1] < errors[-2]:
+            farther = places[-1] * 10 ** (1 / mpmath.mpf(near))  # the next order may still be the larger one
+            error = _error(case, point, parameter, farther if target == sympy.oo else _number(target) + 1 / farther)
+            slope = near * float(mpmath.log10(errors[-1] / error)) if error else slope
         return float(slope <= 0.05) if power is None else abs(slope - power)
     function, steps = sympy.sympify(order or 1), [sympy.Float(place if target == sympy.oo else 1 / place, DIGITS) for place in places]
     ratios = [error / value_at(function.subs(parameter, step), point) for error, step in zip(errors, steps, strict=True)]
