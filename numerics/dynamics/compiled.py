@@ -78,16 +78,6 @@ class LargeSeparate(Flow):
     """The same if D is so large that products of matrices are left to BLAS."""
 
 
-def velocity(flow: Flow, y: np.ndarray, A: np.ndarray, C: np.ndarray, share: float, out: np.ndarray) -> None:
-    """``share`` times the velocity at y under the force A - C B. Compiled for the kind of flow."""
-    raise NotImplementedError
-
-
-@overload(velocity, jit_options=OPTIONS, strict=False)
-def _velocity(flow: Any, y: Any, A: Any, C: Any, share: Any, out: Any) -> Any:
-    return {Merged: _merged, Separate: _separate, LargeSeparate: _large}[flow.instance_class]
-
-
 def _merged(flow: Flow, y: np.ndarray, A: np.ndarray, C: np.ndarray, share: float, out: np.ndarray) -> None:
     D, H, G = len(A), flow.heads, flow.force
     for b in range(D):
@@ -157,6 +147,19 @@ def _large(flow: Flow, y: np.ndarray, A: np.ndarray, C: np.ndarray, share: float
     for i in range(H * R):
         out[i // R] += (pairs[1, i] * moves[1, i]).sum()
         moves[1, i] *= y[i // R]
+
+
+KINDS = {Merged: _merged, Separate: _separate, LargeSeparate: _large}
+
+
+def velocity(flow: Flow, y: np.ndarray, A: np.ndarray, C: np.ndarray, share: float, out: np.ndarray) -> None:
+    """``share`` times the velocity at y under the force A - C B, into ``out``, by the function of the kind of flow."""
+    KINDS[type(flow)](flow, y, A, C, share, out)
+
+
+@overload(velocity, jit_options=OPTIONS, strict=False)
+def _velocity(flow: Any, y: Any, A: Any, C: Any, share: Any, out: Any) -> Any:
+    return KINDS[flow.instance_class]
 
 
 @compiled

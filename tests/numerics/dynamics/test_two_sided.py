@@ -37,9 +37,11 @@ def velocity_of(kind, y, out):
 def test_the_velocity_is_that_of_the_model(family, options, task):
     loss, start = QuadraticLoss.population(task), starts(family, 1, task=task, scale=1.0, allow_deficient=True, **options)[0]
     bases, found = Bases.of(loss, start), np.empty(start.size)
-    velocity_of(bases.flow, bases.turned(start.flatten()[None])[0], found)
-    expected = vector_field(loss, start)(0.0, start.flatten())
-    np.testing.assert_allclose(bases.turned(found[None], back=True)[0], expected, atol=1e-14)
+    for compute in (velocity_of, velocity_of.py_func):  # compiled, and in Python
+        compute(bases.flow, bases.turned(start.flatten()[None])[0], found)
+        expected = vector_field(loss, start)(0.0, start.flatten())
+        np.testing.assert_allclose(bases.turned(found[None], back=True)[0], expected, atol=1e-14)
+        found[:] = np.nan
 
 
 @pytest.mark.parametrize(("family", "t_end"), [(MergedWeights, 300.0), (SeparateWeights, 3000.0)])
