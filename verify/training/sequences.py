@@ -38,6 +38,7 @@ class Tokens:
     context_length: int
     query_root: Float[Tensor, "D D"] | None = None  # if the query has its own covariance
     law: TokenLaw = field(default_factory=GaussianTokens)
+    spread: Float[Tensor, "D 1"] | None = None  # the diagonal, if the root has nothing beside it
 
     @classmethod
     @lru_cache(maxsize=8)  # every mini-batch needs them
@@ -46,16 +47,13 @@ class Tokens:
         E, spread = torch.tensor(task.eigenvectors), torch.tensor(task.eigenvalues).sqrt()
         gaussian = isinstance(task.token_law, GaussianTokens)
         root = E * spread @ E.T if gaussian else spread[:, None] * E.T  # other laws may be laws of the components along E
-        query = torch.tensor(symmetric_root(task.query_covariance)) if "query_covariance" in task.variations else None
-        return cls(
-            root.to(device=device, dtype=dtype),
-            int(task.context_length),
-            None if query is None else query.to(device=device, dtype=dtype),
-            task.token_law,
-        )
+        root = root.to(device=device, dtype=dtype)
+        query = torch.tensor(symmetric_root(task.query_covariance)).to(root) if "query_covariance" in task.variations else None
+        alone = query is None and torch.equal(root, root.diagonal().diag())
+        return cls(root, int(task.context_length), query, task.token_law, root.diagonal()[:, None] if alone else None)
 
-    def draw(self, count: int, generator: torch.Generator) -> Float[Tensor, "P D N+1"]:
-        """Context and query tokens of ``count`` sequences, equation (2).
+    def draw(self, count: int, generator: torch.Generator, out: Tensor | None = None) -> Float[Tensor, "P D N+1"]:
+        """Context and query tokens of ``count`` sequences, equation (2), in ``out`` if given.
 
         The white noise is drawn in single precision, which is six times faster. Only the random numbers lose digits:
         everything computed from the tokens has full precision.
@@ -65,22 +63,29 @@ class Tokens:
         def normal(size: tuple[int, ...]) -> Tensor:
             return torch.randn(size, generator=generator, device=self.root.device)
 
-        white = self.law.white(normal, shape).to(self.root.dtype)
+        white = self.law.white(normal, shape)
+        if self.spread is not None:
+            return torch.mul(white.mT, self.spread, out=out)
+        white = white.to(self.root.dtype)
         x = white @ self.root
         if self.query_root is not None:
             x[:, -1] = white[:, -1] @ self.query_root
-        return x.mT
+        return x.mT if out is None else out.copy_(x.mT)
 
 
-def assemble(
-    x: Float[Tensor, "P D N+1"], w: Float[Tensor, "P D"], noise: Float[Tensor, "P N+1"] | None = None
-) -> tuple[Float[Tensor, "P D+1 N+1"], Float[Tensor, " P"]]:
-    """The prompt matrices (1) and the targets ``y_q`` of tokens ``x`` and task vectors ``w``, equation (4), with label noise if given."""
-    y = torch.einsum("pd,pdn->pn", w, x)
+def assemble(x: Float[Tensor, "P D N+1"], w: Float[Tensor, "P D"]) -> tuple[Float[Tensor, "P D+1 N+1"], Float[Tensor, " P"]]:
+    """The prompt matrices (1) and the targets ``y_q`` of tokens ``x`` and task vectors ``w``, equation (4)."""
+    X = torch.cat([x, torch.empty_like(x[:, :1])], dim=1)
+    return X, label(X, w)
+
+
+def label(X: Float[Tensor, "P D+1 N+1"], w: Float[Tensor, "P D"], noise: Float[Tensor, "P N+1"] | None = None) -> Float[Tensor, " P"]:
+    """The targets ``y_q`` of the tokens in ``X``, whose last row becomes their labels, with noise if given, and a zero."""
+    y = (X[:, :-1] * w[..., None]).sum(dim=1)
     y = y if noise is None else y + noise
-    X = torch.cat([x, y[:, None, :]], dim=1)
+    X[:, -1] = y
     X[:, -1, -1] = 0
-    return X, y[:, -1]
+    return y[:, -1]
 
 
 def draw_sequences(
@@ -106,7 +111,8 @@ def draw_sequences(
     if fixed_fraction > 0 and fixed_tasks is None:
         raise ValueError(f"fixed_tasks must be given when fixed_fraction is {fixed_fraction!r}, got None")
     tokens = Tokens.of(task, generator.device, dtype)
-    x = tokens.draw(count, generator)
+    X = tokens.root.new_empty((count, task.dimension + 1, tokens.context_length + 1))
+    x = tokens.draw(count, generator, out=X[:, :-1])
     if task.task_vectors is not None:
         chosen = torch.randint(len(task.task_vectors), (count,), generator=generator, device=x.device)
         w = torch.tensor(task.task_vectors, dtype=dtype, device=x.device)[chosen]
@@ -120,7 +126,7 @@ def draw_sequences(
     noise = None
     if task.noise_variance:
         noise = task.noise_variance**0.5 * torch.randn(x[:, 0].shape, generator=generator, device=x.device, dtype=dtype)
-    X, y = assemble(x, w, noise)
+    y = label(X, w, noise)
     if task.variations & {"context_lengths", "context_gain"}:
         X[:, :, :-1] *= _context_weights(task, count, generator).to(X)[:, None, :]
     return X, y

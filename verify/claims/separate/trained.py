@@ -30,17 +30,19 @@ from ..tolerances import (
 from .staircase import flow_plateaus
 
 # Eight networks from random weights of scale 0.2 on the same mini-batches. What is compared is there in every start: some plateaus of a
-# start may be too short to show, and the last component may come after the end.
+# start may be too short to show, and the last component may come after the end. Half the default context makes as little noise for half
+# the work, and terms in 1/N count twice.
+SETTING = replace(DEFAULT, context_length=15)
 
 
 def trained_starts() -> tuple[Setting, ...]:
-    return random_starts(DEFAULT)
+    return random_starts(SETTING)
 
 
 @draws.remembered
 def trained_together() -> tuple[TrainingRun, np.ndarray]:
     """The run of all networks, and their exact losses: a row for each."""
-    setting = random_start(DEFAULT, STARTS)
+    setting = random_start(SETTING, STARTS)
     run = together(setting, tuple(one.seed for one in trained_starts()))
     return run, run.population_loss(QuadraticLoss.population(setting.task)).T
 
@@ -67,7 +69,7 @@ def _suspicion() -> object:
 def plateau_losses_trained(losses) -> float:
     """The loss on nine in ten of the plateaus, at least 20, of separate attention trained by SGD on fresh mini-batches from eight random
     starts, against the nearest of the five levels."""
-    found, expected = np.concatenate([one.levels for one in _plateaus()]), losses(DEFAULT.task)
+    found, expected = np.concatenate([one.levels for one in _plateaus()]), losses(SETTING.task)
     return float(np.quantile(np.abs(found[:, None] / expected - 1).min(axis=1), 0.9)) if len(found) >= 20 else np.inf
 
 
@@ -77,12 +79,12 @@ def losses_against_flow(expected) -> float:
     """The loss of SGD at every time, t/tau = 2 steps times step size, against the flow from the same weights: root mean square distance in
     units of the initial loss, in the median of eight random starts."""
     apart = trained_together()[1] - expected()
-    return float(np.median(np.sqrt((apart**2).mean(axis=1))) / DEFAULT.task.eigenvalues.sum())
+    return float(np.median(np.sqrt((apart**2).mean(axis=1))) / SETTING.task.eigenvalues.sum())
 
 
 def passages(losses: np.ndarray) -> np.ndarray:
     """The times of training after which each loss stays below the mean of two levels of (24); nan if it does not come to that."""
-    times, levels = trained_together()[0].times, formulas.plateau_losses(DEFAULT.task)
+    times, levels = trained_together()[0].times, formulas.plateau_losses(SETTING.task)
     above = losses[:, None] > ((levels[1:] + levels[:-1]) / 2)[:, None]
     last = above.shape[-1] - 1 - above[..., ::-1].argmax(axis=-1)
     return np.where(above[..., -1], np.nan, times[np.minimum(last + 1, len(times) - 1)])
@@ -107,18 +109,18 @@ def regression_on_components(task: RegressionTask, learned: int, X: torch.Tensor
 def stopped_networks_do_component_regression(algorithm) -> float:
     """Predictions on fresh prompts of networks stopped in the middle of every plateau but the first, against regression on the m components
     of the nearest level, in the median over all of them from eight random starts."""
-    run, levels = trained_together()[0], formulas.plateau_losses(DEFAULT.task)
-    X, _ = draw_sequences(DEFAULT.task, 5000, draws.torch_generator(27))
+    run, levels = trained_together()[0], formulas.plateau_losses(SETTING.task)
+    X, _ = draw_sequences(SETTING.task, 5000, draws.torch_generator(27))
     errors = []
     for start, found in enumerate(_plateaus()):
-        network = ReducedSeparate(DEFAULT.weights)
+        network = ReducedSeparate(SETTING.weights)
         for level, begins, ends in zip(found.levels, found.starts, found.ends, strict=True):
             m, index = int(np.abs(levels - level).argmin()), int(np.searchsorted(run.times, (begins + ends) / 2))
             if m == 0:
                 continue
             network.load_state_dict({name: torch.tensor(values[index, start]) for name, values in run.states.items()})
             with torch.no_grad():
-                prediction, expected = network(X), algorithm(DEFAULT.task, m, X)
+                prediction, expected = network(X), algorithm(SETTING.task, m, X)
             errors.append(float((prediction - expected).square().mean() / prediction.square().mean()))
     return float(np.median(errors))
 
@@ -126,10 +128,13 @@ def stopped_networks_do_component_regression(algorithm) -> float:
 # Merged attention, and the equivalent networks
 
 
+WHITE = white_task(context_length=7)  # in short contexts terms in 1/N count more
+
+
 @draws.remembered
-def white_training(steps: int = 500, learning_rate: float = 0.01, batch_size: int = 2048) -> TrainingRun:
+def white_training(steps: int = 320, learning_rate: float = 1 / 64, batch_size: int = 2048) -> TrainingRun:
     """Merged attention from balanced weights on white tokens."""
-    task = white_task()
+    task = WHITE
     source = fresh_batches(task, batch_size, draws.torch_generator(15), dtype=torch.float32)
     networks = [ReducedMerged(balanced_white_weights(task, 0.1)).float()]  # one of several, which share the features of a batch
     return train(networks, source, steps=steps, learning_rate=learning_rate, progress=False)
@@ -141,14 +146,14 @@ def white_sigmoid_trained(sigmoid) -> float:
     """The mean diagonal of the effective map of merged attention trained by SGD against the sigmoid."""
     run = white_training()
     sigma = np.trace(run.effective_maps()[:, 0], axis1=-2, axis2=-1) / 4
-    return float(np.abs(sigma - sigmoid(white_task(), run.times, 0.1**2)).max())
+    return float(np.abs(sigma - sigmoid(WHITE, run.times, 0.1**2)).max())
 
 
 @claim("16", method="training", tolerance=TRAINED_END, theory=formulas.plateau_losses)
 @wrong("N + 1 for N", formulas.longer_context)
 def final_loss_trained(losses) -> float:
     """The loss of the map of trained merged attention, averaged over the last tenth of the run, against the least possible."""
-    maps, task = white_training().effective_maps()[:, 0], white_task()
+    maps, task = white_training().effective_maps()[:, 0], WHITE
     return abs(QuadraticLoss.population(task).value(maps[-len(maps) // 10 :].mean(axis=0)) / losses(task)[-1] - 1)
 
 
