@@ -14,11 +14,13 @@ sum_i v_i B
 
 from collections.abc import Callable
 from functools import reduce
+from itertools import chain
 from operator import add
 from typing import Any
 
 import mpmath
-from sympy import Add, Basic, BlockMatrix, Expr, Inverse, MatAdd, MatMul, MatPow, MatrixExpr, Mul, Symbol, Trace, Transpose, Tuple
+from flint import acb, acb_mat, arb, arb_mat
+from sympy import Add, Basic, BlockMatrix, Expr, MatAdd, MatMul, MatPow, MatrixExpr, Mul, Symbol, Trace, Transpose, Tuple
 from sympy.matrices.expressions import MatrixSymbol, OneMatrix
 from sympy.matrices.expressions.kronecker import KroneckerProduct
 
@@ -51,7 +53,7 @@ class Vec(Form, MatrixExpr):
 
     def at(self, point, evaluate):
         value = _matrix(evaluate(self.args[0], point))
-        return mpmath.matrix([value[i, j] for j in range(value.cols) for i in range(value.rows)])
+        return _of_entries([[entry] for entry in value.transpose().entries()])
 
     def _plain_text(self, printer=None):
         return f"vec({written(self.args[0])})"
@@ -68,9 +70,8 @@ class ColumnSoftmax(Form, MatrixExpr):
         return self.args[0].shape
 
     def at(self, point, evaluate):
-        value = _matrix(evaluate(self.args[0], point)).apply(mpmath.exp)
-        totals = [sum(value[:, j]) for j in range(value.cols)]
-        return value * mpmath.diag([1 / one for one in totals])
+        columns = [[entry.exp() for entry in column] for column in _matrix(evaluate(self.args[0], point)).transpose().tolist()]
+        return _of_entries([[entry / sum(column) for entry in column] for column in columns]).transpose()
 
     def _plain_text(self, printer=None):
         return f"softmax({written(self.args[0])})"
@@ -120,46 +121,64 @@ def has_forms(formula: Any) -> bool:
 
 
 def assembled(formula: Any, point: Any, evaluate: Evaluate) -> Any:
-    """The value of a formula from those of its parts; a number for a 1 x 1 matrix."""
+    """The value of a formula from those of its parts, a number for a 1 x 1 matrix; of Arb, or of mpmath if it is complex."""
+    value = _number(_assembled(formula, point, evaluate))
+    if isinstance(value, acb | acb_mat):
+        return mpmath.matrix(value) if isinstance(value, acb_mat) else mpmath.mpmathify(value)
+    return value.mid()
 
+
+def _assembled(formula: Any, point: Any, evaluate: Evaluate) -> Any:
     def value(part):
         return _number(evaluate(part, point))
 
     if isinstance(formula, BlockMatrix):
-        return _number(_stacked([[_matrix(value(block)) for block in row] for row in formula.blocks.tolist()]))
+        return stacked([[_matrix(value(block)) for block in row] for row in formula.blocks.tolist()])
     if isinstance(formula, Form):
-        return _number(formula.at(point, evaluate))
+        return formula.at(point, evaluate)
     if isinstance(formula, OneMatrix):
-        return _number(mpmath.ones(*map(point.size, formula.shape)))
+        rows, columns = map(point.size, formula.shape)
+        return arb_mat(rows, columns, [1] * (rows * columns))
     if isinstance(formula, KroneckerProduct):
         return reduce(_kronecker, map(value, formula.args))
     if isinstance(formula, Add | MatAdd):
         return reduce(add, map(value, formula.args))
     if isinstance(formula, Mul | MatMul):
-        return _number(reduce(lambda one, other: _number(one * other), map(value, formula.args)))
+        return reduce(lambda one, other: _number(one * other), map(value, formula.args))
     if isinstance(formula, MatPow) and formula.exp.is_Integer:
-        return _number(_matrix(value(formula.base)) ** int(formula.exp))
-    if isinstance(formula, Transpose | Inverse | Trace):
-        inner = _matrix(value(formula.arg))
-        if isinstance(formula, Trace):
-            return sum((inner[i, i] for i in range(inner.rows)), mpmath.mpf(0))
-        return _number(inner.T if isinstance(formula, Transpose) else inner**-1)
+        base = _matrix(value(formula.base))
+        return (base if formula.exp > 0 else base.inv()) ** abs(int(formula.exp))
+    if isinstance(formula, Transpose):
+        return _matrix(value(formula.arg)).transpose()
+    if isinstance(formula, Trace):
+        return _matrix(value(formula.arg)).trace()
     raise ValueError(f"{formula} has no value at a point")
 
 
+def stacked(blocks: list) -> Any:
+    """The matrix with these blocks."""
+    return _of_entries([list(chain(*parts)) for row in blocks for parts in zip(*(block.tolist() for block in row), strict=True)])
+
+
+def _of_entries(rows: Any) -> Any:
+    try:
+        return arb_mat(rows)
+    except TypeError:  # an entry is complex
+        return acb_mat(rows)
+
+
 def _number(value: Any) -> Any:
-    return value[0, 0] if isinstance(value, mpmath.matrix) and (value.rows, value.cols) == (1, 1) else value
+    """A value of Arb or mpmath as one of Arb, a number for a 1 x 1 matrix."""
+    if isinstance(value, arb_mat | acb_mat):
+        return value[0, 0] if (value.nrows(), value.ncols()) == (1, 1) else value
+    if isinstance(value, mpmath.matrix):
+        return _number(_of_entries(value))
+    return (acb if isinstance(value, mpmath.mpc) else arb)(value) if isinstance(value, mpmath.mpc | mpmath.mpf) else value
 
 
 def _matrix(value: Any) -> Any:
-    return value if isinstance(value, mpmath.matrix) else mpmath.matrix([[value]])
-
-
-def _stacked(blocks: list) -> Any:
-    return mpmath.matrix([[block[i, j] for block in row for j in range(block.cols)] for row in blocks for i in range(row[0].rows)])
+    return value if isinstance(value := _number(value), arb_mat | acb_mat) else _of_entries([[value]])
 
 
 def _kronecker(left: Any, right: Any) -> Any:
-    left, right = _matrix(left), _matrix(right)
-    places = [(i, k) for i in range(left.rows) for k in range(right.rows)]
-    return _number(mpmath.matrix([[a * b for a in left[i, :] for b in right[k, :]] for i, k in places]))
+    return stacked([[_matrix(right) * entry for entry in row] for row in _matrix(left).tolist()])

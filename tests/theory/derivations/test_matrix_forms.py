@@ -11,7 +11,7 @@ from iclflow.theory.derivations.matrix_forms import ColumnSoftmax, SumOverHeads,
 from iclflow.theory.derivations.points import Point, value_at
 from iclflow.theory.notation import B, D, H, Lambda, M, N, R, beta, matrix, v_i, w, x_q
 from iclflow.theory.typesetting.latex import formula_latex, formula_text
-from sympy import BlockMatrix, Identity, MatAdd, Trace, ZeroMatrix
+from sympy import BlockMatrix, Identity, MatAdd, Symbol, Trace, ZeroMatrix, sqrt
 from sympy.matrices.expressions.kronecker import KroneckerProduct
 
 X, A, K = matrix("X", D + 1, D + 1), matrix("A", D), matrix("K", D, R)
@@ -69,6 +69,14 @@ def test_values_of_blocks_with_no_columns_and_of_single_entries():
     assert point[Lambda].rows == 1
     wide = value_at(BlockMatrix([[K, K]]), Point.random(1, (), sizes={D: 3, R: 2}))
     assert (wide.rows, wide.cols) == (3, 4)
+
+
+@pytest.mark.parametrize("form", [Vec, ColumnSoftmax, lambda block: KroneckerProduct(A, block), lambda block: block**-2])
+def test_entries_may_be_complex(form):
+    root = sqrt(Symbol("x", real=True))
+    line = Line(form(BlockMatrix([[root * A]])), "=", form(root * A))
+    assert line.verify().method.startswith("at 20 random points")
+    assert replace(line, right=form(2 * root * A)).verify().status == "fails"
 
 
 def test_what_is_no_product_of_blocks_is_refused():
