@@ -9,7 +9,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from mpmath import eye, fp, matrix as numbers, mp, mpf, qr
+from flint import arb, arb_mat
+from mpmath import eye, mpf, qr
 from sympy import Derivative, Expr, IndexedBase, Piecewise, Product, Sum, Symbol, cancel, combsimp, diff, factor, solve, symbols
 from sympy.functions import Min, binomial
 from sympy.matrices import Determinant, Identity, Matrix, diag
@@ -33,6 +34,7 @@ from ...derivations import (
     value_at,
 )
 from ...derivations.draws import POSITIVE_DEFINITE, commuting, eigenbasis, learned_directions, satisfying, second_moment
+from ...derivations.points import as_arb
 from ...notation import B, B_rest, D, G, H, K_i as K, Lambda, Lambda_q, M, N, P, Q_i as Q, R, T, a, e, lambda_, matrix, v_i, vector
 from ...typesetting.latex import formula_latex
 from ..separate.flow import flow, flow_in_force, flow_lines, rank_R_head
@@ -62,19 +64,32 @@ def _pair(point, moments=second_moment) -> None:
             point[values[place]] = (point[one].T * point[letter] * point[one])[0, 0]
 
 
-def map_at_rest(point: Point, cross: Any, second: Any, covariance: Any) -> Any:
+def map_at_rest(point: Point, cross: Any, second: Any, covariance: Any) -> arb_mat:
     """A root of B' G = 0 and G B' = 0 for the force G = cross - second B covariance, by Newton's method from a random start."""
-    size, root = cross.rows, [point.rng.gauss(0, 1) for _ in range(cross.rows**2)]
+    A, M_, Q = map(as_arb, (cross, second, covariance))
+    size = A.nrows()
+    units = [arb_mat(size, size, [place == one for place in range(size**2)]) for one in range(size**2)]
 
-    def residuals(*entries):
-        map_ = context.matrix([entries[size * row : size * (row + 1)] for row in range(size)])
-        force_there = A - M_ * map_ * Q
-        return [*(map_.T * force_there), *(force_there * map_.T)]
+    def residuals(map_: arb_mat) -> arb_mat:
+        force_there, transposed = A - M_ * map_ * Q, map_.transpose()
+        return arb_mat(2 * size**2, 1, (transposed * force_there).entries() + (force_there * transposed).entries()).mid()
 
-    for context in (fp, mp):  # near the root in double precision first
-        A, M_, Q = map(context.matrix, (cross, second, covariance))
-        root = list(context.findroot(residuals, root, maxsteps=40))
-    return numbers([root[size * row : size * (row + 1)] for row in range(size)])
+    def largest(column: arb_mat) -> arb:
+        return max(map(abs, column.entries()))
+
+    root = arb_mat(size, size, [point.rng.gauss(0, 1) for _ in range(size**2)])
+    for _ in range(80):
+        left = residuals(root)
+        # They are quadratic in the map, so half their difference across it is their derivative.
+        slopes = arb_mat([((residuals(root + one) - residuals(root - one)) / 2).entries() for one in units])
+        step = arb_mat(size, size, (slopes * slopes.transpose()).solve(slopes * left, algorithm="approx").entries())
+        shortened = ((root - step / 2**halvings).mid() for halvings in range(30))
+        if (closer := next((one for one in shortened if largest(residuals(one)) < largest(left)), None)) is None:
+            break
+        root = closer
+    if largest(residuals(root)) > 1e-20:
+        raise ValueError("Newton's method has found no map at rest")
+    return root
 
 
 def _found(task: Task) -> tuple[Callable, Callable]:
