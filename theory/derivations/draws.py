@@ -16,17 +16,44 @@ from functools import lru_cache
 from typing import Any
 
 import mpmath
+from flint import arb_mat
 from sympy.tensor.indexed import IndexedBase
 
 from ..calculus.spectral import eigenvalue, indicator, moment
 from ..notation import Lambda, M, N, P, T, a, e, lambda_, learned
 from .conditions import Condition
 from .judging.trial import distance
+from .matrix_forms import stacked
 from .points import Point, as_arb, as_mpmath, ball_at
 
 Draw = Callable[[Point], Any]
 Moments = Callable[[Point], None]  # sets M and its eigenvalues a_d
 SECOND_MOMENT, ALONG_E = Lambda**2 + (Lambda**2 + T * Lambda) / N, e.T * M * e
+
+
+def eigenvalues(matrix: Any) -> list:
+    """The eigenvalues of a symmetric matrix, the smallest first, in Arb."""
+    return sorted(one.real for one in as_arb(matrix).eig(algorithm="approx"))
+
+
+def singular_values(matrix: Any) -> list:
+    """The singular values of a matrix A, the largest first, in Arb: the largest eigenvalues of (0, A; A', 0)."""
+    matrix = as_arb(matrix)
+    zero = [arb_mat(size, size) for size in (matrix.nrows(), matrix.ncols())]
+    both = eigenvalues(stacked([[zero[0], matrix], [matrix.transpose(), zero[1]]]))
+    return both[: -min(matrix.nrows(), matrix.ncols()) - 1 : -1]
+
+
+def is_positive_definite(matrix: Any) -> bool:
+    """Are all eigenvalues of a symmetric matrix above 1e-20, and so not zero but for rounding?"""
+    matrix = as_arb(matrix)
+    shifted = arb_mat(matrix.nrows(), matrix.nrows(), 1e-20) - matrix  # its eigenvalues, all real, are negative if no coefficient is
+    return all(one > 0 for one in shifted.charpoly().coeffs())
+
+
+def definite(*letters: Any) -> Callable[[Point], bool]:
+    """The test that these matrices are positive definite."""
+    return lambda point: all(is_positive_definite(point.stored(one)) for one in letters)
 
 
 def satisfying(text: str, equalities: Mapping, draw: Draw | None = None, outside: Draw | None = None) -> Condition:
@@ -154,9 +181,7 @@ def turned(point: Point) -> None:
 
 PROJECTS = {P * P: P, P * Lambda: Lambda * P}
 EIGEN = {Lambda * e: lambda_ * e}
-POSITIVE_DEFINITE = Condition(
-    r"$\boldsymbol{\Lambda}$ is positive definite", lambda point: min(mpmath.eigsy(point[Lambda], eigvals_only=True)) > 0, None, singular
-)
+POSITIVE_DEFINITE = Condition(r"$\boldsymbol{\Lambda}$ is positive definite", definite(Lambda), None, singular)
 ALONG = satisfying(
     r"$\lambda$ is the eigenvalue of the unit eigenvector $\boldsymbol{e}$ of $\boldsymbol{\Lambda}$, $a$ that of $\mathbb{E}"
     r"(\hat{\boldsymbol{\Lambda}}^2)$, $T = \operatorname{tr}(\boldsymbol{\Lambda})$",

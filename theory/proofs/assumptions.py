@@ -21,6 +21,7 @@ import sympy
 from sympy import Symbol
 
 from ..derivations import Condition, Point, value_at
+from ..derivations.draws import definite
 from ..notation import D, H, R
 from .counterexamples import letters_of
 
@@ -122,7 +123,7 @@ def positive_definite(letter: Any) -> Condition:
         entries = mpmath.matrix([[mpmath.mpf(point.rng.gauss(0, 1)) for _ in range(size)] for _ in range(size)])
         point[letter] = entries * entries.T / size + mpmath.mpf("0.1") * mpmath.eye(size)
 
-    return Condition(f"{letter} is positive definite", lambda point: min(mpmath.eigsy(point[letter], eigvals_only=True)) > 0, draw)
+    return Condition(f"{letter} is positive definite", definite(letter), draw)
 
 
 def size_of_matrices(letter: Symbol) -> Condition:

@@ -6,14 +6,13 @@ regression in the context of each: E(y_q z') E(z z')^-1 z = beta' Lambda_N^-1 x_
 
 from functools import partial
 
-from mpmath import eigsy
 from sympy import Identity, Trace, ZeroMatrix
 from sympy.matrices.expressions.kronecker import KroneckerProduct
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import gradient, rewrite, substitute
 from ...derivations import Condition, E, Gradient, Line, Lines, SumOver, as_sympy, carried_out, given, note, register, states
-from ...derivations.draws import singular
+from ...derivations.draws import definite, singular
 from ...derivations.matrix_forms import Vec
 from ...expectation import Gaussian, expect
 from ...notation import B, B_rest, D, G, Lambda, Lambda_hat, Lambda_q, M, N, beta, symmetric_matrix, v_i, x_q, y_q
@@ -29,9 +28,7 @@ ANY_QUERY = Task(query_covariance=Lambda_q)
 QUERY_LAW = Gaussian(x_q, covariance=Lambda_q)
 QUERY = r"The query has any covariance $\boldsymbol{\Lambda}_{q}$"
 POSITIVE = Condition(
-    r"$\boldsymbol{\Lambda}$ and $\boldsymbol{\Lambda}_{q}$ are positive definite",
-    lambda point: all(min(eigsy(point[one], eigvals_only=True)) > 0 for one in (Lambda, Lambda_q)),
-    outside=singular,
+    r"$\boldsymbol{\Lambda}$ and $\boldsymbol{\Lambda}_{q}$ are positive definite", definite(Lambda, Lambda_q), outside=singular
 )
 MIDDLE = index("3", D, D)
 

@@ -7,13 +7,13 @@ value weights: this set is invariant too, and has the fixed functions of the sep
 
 from functools import cache
 
-from mpmath import eye, matrix, mpf, svd_r
+from mpmath import eye, matrix
 from sympy import Derivative, Symbol, Trace, ZeroMatrix, exp, log, simplify, solve
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import collect, eigenvalue, gradient, rewrite, substitute
 from ...derivations import Condition, E, Gradient, Line, Lines, Rate, erratum, given, note, register, states
-from ...derivations.draws import ALONG, POSITIVE_DEFINITE, satisfying
+from ...derivations.draws import ALONG, POSITIVE_DEFINITE, satisfying, singular_values
 from ...expectation import expect
 from ...notation import B, D, G, H, Lambda, M, a, e, gamma, k_i, lambda_, prediction, prediction_i, q_i, t, tau, v_i, vector, w_init, y_q
 from ..task.regression import SECOND_MOMENT, force
@@ -65,7 +65,7 @@ def growth() -> Lines:
 
 def _negative(coupling) -> int:
     """How many eigenvalues of (0, -C; -C', 0) are negative: minus the singular values of C that are not zero."""
-    return sum(one > mpf("1e-20") for one in svd_r(coupling, compute_uv=False))
+    return sum(one > 1e-20 for one in singular_values(coupling))
 
 
 def _index(point) -> int:

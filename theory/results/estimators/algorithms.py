@@ -6,13 +6,13 @@ tokens costs (1 + D) tr(Lambda) / N of loss, to first order, where least squares
 
 from functools import cache
 
-from mpmath import diag, eigsy, mpf, norm
+from mpmath import diag, mpf, norm
 from sympy import Expr, Identity, Trace, cancel, limit, oo
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import collect, over_directions, rewrite, substitute
 from ...derivations import Condition, E, Gradient, Line, Lines, erratum, given, note, register, states
-from ...derivations.draws import ALONG
+from ...derivations.draws import ALONG, eigenvalues
 from ...expectation import Gaussian, expect
 from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, T, a, beta, e, e_d, lambda_, matrix, w, x_q, y_q
 from ..attention.cubic_features import POSITIVE, QUERY, QUERY_LAW, Lambda_N, shrunk_covariance
@@ -30,7 +30,7 @@ LEAST = Trace(Lambda) - Trace(Lambda * Lambda_N.I * Lambda)
 
 TASKS = Condition(
     r"$\boldsymbol{w}$ has a covariance $\boldsymbol{\Sigma}_w \ne 0$",
-    lambda point: min(eigsy(point[Sigma_w], eigvals_only=True)) >= 0 and norm(point[Sigma_w]) > 0,
+    lambda point: eigenvalues(point[Sigma_w])[0] >= 0 and norm(point[Sigma_w]) > 0,
     lambda point: point.__setitem__(Sigma_w, point[Sigma_w] ** 2),
     lambda point: point.__setitem__(Sigma_w, 0 * point[Sigma_w]),
 )

@@ -8,12 +8,11 @@ risk, sigma^2/N E tr(Lambda C^-1), has no elementary closed form for finite N an
 
 from functools import cache
 
-from mpmath import eigsy
 from sympy import Identity, S, Symbol, Trace, cancel, factor, limit, oo, solve, sqrt
 
 from ...calculus import gradient, hessian_form, over_directions, rewrite, substitute
 from ...derivations import Condition, E, Gradient, Line, Lines, SecondVariation, given, note, register, states
-from ...derivations.draws import EIGENVECTOR
+from ...derivations.draws import EIGENVECTOR, definite
 from ...expectation import Fixed, Gaussian, SampleCovariance, expect
 from ...notation import B, D, Lambda, Lambda_hat, M, N, T, a, beta, e, lambda_, sigma, symmetric_matrix, vector, w, x_q
 from ..task.population import zeta
@@ -167,11 +166,7 @@ def _positive(point) -> None:
 @states("curvature", lambda: 2 * Trace(Lambda * C.I * dC * C.I * dC * C.I))
 @states("lower", lambda: sigma**2 / N * lambda_ / (lambda_ + sigma**2 / N))
 @states("long", lambda: sigma**2)
-@given(
-    TASK,
-    EIGENVECTOR,
-    Condition(r"$\boldsymbol{C}$ is positive definite", lambda point: min(eigsy(point[C], eigvals_only=True)) > 0, _positive),
-)
+@given(TASK, EIGENVECTOR, Condition(r"$\boldsymbol{C}$ is positive definite", definite(C), _positive))
 def bounds() -> Lines:
     """Jensen's inequality for the risk given the context."""
     trace, penalty = Trace(Lambda * C.I), sigma**2 / N

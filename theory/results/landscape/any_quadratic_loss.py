@@ -13,7 +13,7 @@ from sympy import Derivative, Determinant, Expr, Limit, Matrix, Symbol, Trace, d
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import explicit, gradient, substitute
 from ...derivations import Condition, Gradient, Line, Lines, Point, erratum, given, note, register, states
-from ...derivations.draws import satisfying
+from ...derivations.draws import definite, satisfying
 from ...notation import B, D, G, Lambda, M, matrix, symmetric_matrix, vector
 from ..task.regression import population_error
 from .completeness import B_ii, B_ij, B_ji, B_jj, map_at_rest
@@ -73,7 +73,7 @@ def _at_rest(point: Point) -> None:
 
 POSITIVE = Condition(
     r"$\boldsymbol{M}$ and $\boldsymbol{Q}$ are positive definite, with the roots $\boldsymbol{M}^{1/2}$ and $\boldsymbol{Q}^{1/2}$",
-    lambda point: all(min(eigsy(point[root], eigvals_only=True)) > 0 for root in (M_root, Q_root)),
+    definite(M_root, Q_root),
     _positive,
     lambda point: point.__setitem__(M_root, 0 * point[M_root]),
 )

@@ -4,16 +4,19 @@ The active slots of all heads stand side by side in K_a and Q_a, n columns, with
 is a sum over the eigenvectors that are not learned, plus a square; along each it splits into pairs of two dimensions.
 """
 
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import Any
 
-from mpmath import diag, eigsy, eye, matrix as numbers, mpf, zeros
+from flint import arb_mat
+from mpmath import diag, matrix as numbers, mpf, zeros
 from sympy import Determinant, Expr, Identity, IndexedBase, Integral, Matrix, Sum, Symbol, Trace, factor, ln, symbols
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import along, hessian_form, rewrite, substitute, summand
 from ...derivations import Condition, Line, Lines, Point, Rate, SecondVariation, erratum, given, note, register, states
-from ...derivations.draws import eigenbasis, satisfying, second_moment
+from ...derivations.draws import eigenbasis, eigenvalues, satisfying, second_moment
+from ...derivations.matrix_forms import stacked
+from ...derivations.points import ball_at
 from ...notation import (
     B,
     D,
@@ -83,8 +86,8 @@ def _at_fixed_point(point: Point, learned: list[int], slots: int) -> None:
         point[spectrum], point[moments] = (diag([one[d] for d in chosen]) for one in (values, levels))
     point[P] = point[W] * point[W].T
     point[V] = diag([point.rng.choice([-1, 1]) * mpf(point.rng.uniform(0.5, 2)) for _ in range(slots)])
-    weighted = point[kappa] * point[V]
-    point[theta] = (_inverse(weighted) * point[M_S] ** -1 * point[Lambda_S] + _null(weighted) * point[theta].T).T
+    weighted = ball_at(kappa * V, point)
+    point[theta] = (_inverse(weighted) * ball_at(M_S.I * Lambda_S, point) + _null(weighted) * ball_at(theta.T, point)).transpose().mid()
     place, d = point.rng.randrange(len(learned)), point.rng.choice(others)
     point[unit] = zeros(len(learned), 1)
     point[unit][place] = mpf(1)
@@ -95,34 +98,22 @@ def _at_fixed_point(point: Point, learned: list[int], slots: int) -> None:
 
 
 def _inverse(wide):
-    return wide.T * (wide * wide.T) ** -1
+    return wide.transpose() * (wide * wide.transpose()).inv()
 
 
 def _null(wide):
     """The projector onto the vectors that a wide matrix maps to zero."""
-    return eye(wide.cols) - _inverse(wide) * wide
+    return arb_mat(wide.ncols(), wide.ncols(), 1) - _inverse(wide) * wide
 
 
 def _counted(point: Point) -> int:
-    return sum(_negative(point, point[Lambda_perp][d, d], point[M_perp][d, d]) for d in range(point[Lambda_perp].rows))
-
-
-def _negative(point: Point, level, moment) -> int:
-    """How many eigenvalues of the form (T2b) along one eigenvector are negative."""
-    slots = point[V]
-    by_query, by_key = point[theta] * slots, point[kappa] * slots
-    keys, queries = moment * by_query.T * point[Lambda_S] * by_query, level * by_key.T * point[M_S] * by_key
-    size = slots.rows
-    whole = zeros(2 * size)
-    whole[:size, :size], whole[size:, size:] = keys, queries
-    whole[:size, size:] = whole[size:, :size] = -(level**2) * slots
-    return _below_zero(tuple(whole), 2 * size)
-
-
-@lru_cache(maxsize=1 << 10)
-def _below_zero(entries: tuple, size: int) -> int:
-    values = eigsy(numbers([entries[i * size : (i + 1) * size] for i in range(size)]), eigvals_only=True)
-    return sum(one < -mpf("1e-20") for one in values)
+    """How many eigenvalues of the form (T2b) are negative, over all eigenvectors that are not learned."""
+    slots, keys, queries, levels, moments = (ball_at(one, point) for one in (V, *SERVED, Lambda_perp, M_perp))
+    count = 0
+    for d in range(levels.nrows()):
+        level, across = levels[d, d], slots * -(levels[d, d] ** 2)
+        count += sum(one < -1e-20 for one in eigenvalues(stacked([[keys * moments[d, d], across], [across, queries * level]])))
+    return count
 
 
 def _fixed_point(point: Point) -> None:
@@ -146,9 +137,10 @@ def _first_learned(point: Point) -> None:
 
 def _redundant(point: Point) -> None:
     for move, served in ((xi_0, theta), (eta_0, kappa)):
-        point[move] = _null(point[served] * point[V]) * point[move]
+        point[move] = (_null(ball_at(served * V, point)) * ball_at(move, point)).mid()
 
 
+SERVED = (V * theta.T * Lambda_S * theta * V, V * kappa.T * M_S * kappa * V)
 AT_REST = {kappa * V * theta.T: M_S.I * Lambda_S, Lambda * W: W * Lambda_S, Lambda * W_perp: W_perp * Lambda_perp}
 FIXED_POINT = satisfying(
     r"At a fixed point: the columns of $\boldsymbol{W}$ are the learned eigenvectors, those of $\boldsymbol{W}_\perp$ the others, with the "

@@ -29,7 +29,8 @@ from sympy.functions import Abs, sqrt
 from sympy.matrices import Identity, Matrix, Trace
 
 from ...derivations import Condition, Gradient, Line, Lines, erratum, note, register, states
-from ...derivations.draws import satisfying, unit_vector
+from ...derivations.draws import satisfying, singular_values, unit_vector
+from ...derivations.points import as_mpmath, ball_at
 from ...notation import D, H, R, e, k_i, q_i, v_i
 from .fixed_points import v_positive as v
 from .minimal_norm import COST, K_all, L, Mu, Q_all, V_all, eta, n, stationarity, xi
@@ -44,8 +45,7 @@ j, r = symbols("j r", integer=True, positive=True)
 
 def _singular_values(point) -> list:
     """Those of the map of all heads, and zeros: as many as there are heads or dimensions."""
-    found = svd_r(point[K_all] * point[V_all] * point[Q_all].T, compute_uv=False)
-    return [*found, *[mpf(0)] * point[H]]
+    return [*map(as_mpmath, singular_values(ball_at(MADE, point))), *[mpf(0)] * point[H]]
 
 
 def _are_singular_values(point) -> bool:

@@ -6,13 +6,13 @@ towards c; white tokens, where all kappa_d are equal, stop there (15), others tu
 :mod:`~iclflow.theory.results.merged.drop_bounds`, how they turn in :mod:`~iclflow.theory.results.merged.turning`.
 """
 
-from mpmath import eigsy, eye, mpf, norm
+from mpmath import eye, mpf, norm
 from sympy import Identity, Symbol, Trace, cancel, diff, factor, solve, sqrt, symbols
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import rewrite, substitute
 from ...derivations import Condition, Line, Lines, Rate, given, note, register, states
-from ...derivations.draws import ALONG, satisfying, unit_vector
+from ...derivations.draws import ALONG, eigenvalues, satisfying, unit_vector
 from ...notation import B, D, G, H, a, e, gamma, lambda_, matrix, s, symmetric_matrix, vector, w_2
 from ..task.regression import SECOND_MOMENT, force_along, loss_and_force
 from .balanced_flow import balanced_flow
@@ -39,16 +39,16 @@ def _draw_component(point) -> None:
 
 def _draw_kappa(point) -> None:
     point[K] = point[K] * point[K] + eye(point[D]) / 10
-    values = eigsy(point[K], eigvals_only=True)
-    point[kappa_min], point[kappa_max] = min(values), max(values)
-    point[_kappa] = min(values) + (max(values) - min(values)) * mpf(point.rng.random())
+    values = eigenvalues(point[K])
+    point[kappa_min], point[kappa_max] = values[0], values[-1]
+    point[_kappa] = point[kappa_min] + (point[kappa_max] - point[kappa_min]) * mpf(point.rng.random())
     point[n] = unit_vector(point[D], point)
 
 
 def _meets_kappa(point) -> bool:
-    values = eigsy(point[K], eigvals_only=True)
-    ends = abs(min(values) - point[kappa_min]) + abs(max(values) - point[kappa_max]) + abs(norm(point[n]) - 1)
-    return ends < mpf("1e-20") and min(values) > 0 and point[kappa_min] <= point[_kappa] <= point[kappa_max]
+    values = eigenvalues(point[K])
+    ends = abs(values[0] - point[kappa_min]) + abs(values[-1] - point[kappa_max]) + abs(norm(point[n]) - 1)
+    return ends < mpf("1e-20") and values[0] > 0 and point[kappa_min] <= point[_kappa] <= point[kappa_max]
 
 
 COMPONENT = satisfying(

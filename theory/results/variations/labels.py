@@ -14,13 +14,13 @@ Lambda^(1/2) Sigma_w Lambda^(1/2), see (V2-congruence).
 
 from dataclasses import replace
 
-from mpmath import diag, eigsy, norm
+from mpmath import diag, norm
 from sympy import Derivative, Identity, Symbol, Trace, ZeroMatrix, cancel, diff
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import over_directions, substitute
 from ...derivations import Condition, E, Gradient, Line, Lines, given, register, states
-from ...derivations.draws import EIGENVECTOR, along_one_eigenvector, satisfying, square_root
+from ...derivations.draws import EIGENVECTOR, along_one_eigenvector, definite, satisfying, square_root
 from ...expectation import Fixed, Gaussian
 from ...notation import B, D, G, Lambda, Lambda_hat, M, N, T, beta, e, lambda_, learned, matrix, sigma, symmetric_matrix, v_star
 
@@ -127,7 +127,7 @@ COMMON = satisfying(
 
 ROOT = Condition(
     r"$\boldsymbol{\Lambda}$ is positive definite, and $\boldsymbol{\Lambda}^{1/2}$ its positive root",
-    lambda point: min(eigsy(point[root], eigvals_only=True)) > 0 and norm(point[root] ** 2 - point[Lambda]) < 1e-20,
+    lambda point: definite(root)(point) and norm(point[root] ** 2 - point[Lambda]) < 1e-20,
     lambda point: point.__setitem__(root, square_root(point)),
     lambda point: point.__setitem__(root, diag(list(range(point[D])))),
 )
