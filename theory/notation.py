@@ -38,6 +38,9 @@ class MatrixLetter(MatrixSymbol):
     def is_symmetric_letter(self):
         return bool(self.args[4])
 
+    def doit(self, **hints):
+        return self  # as a letter does; SymPy's matrix symbols are made anew, in every product
+
     def _eval_transpose(self):
         return self if self.is_symmetric_letter else super()._eval_transpose()
 

@@ -111,8 +111,8 @@ class Point:
 
     def size(self, dimension) -> int:
         """The value of a dimension such as D or R - 1."""
-        if isinstance(value := self.stored(dimension) if isinstance(dimension, Symbol) else dimension, int):
-            return value
+        if isinstance(value := self.stored(dimension) if isinstance(dimension, Symbol) else dimension, int | sympy.Integer):
+            return int(value)
         dimension = sympy.sympify(dimension)
         value = dimension.xreplace({symbol: sympy.sympify(self[symbol]) for symbol in dimension.free_symbols})
         if not value.is_Integer or value < 0:
@@ -208,6 +208,8 @@ def as_mpmath(value: Any) -> Any:
 
 def as_arb(value: Any) -> Any:
     """A value with the numbers and matrices of Arb for real ones of mpmath."""
+    if isinstance(value, BALLS):
+        return value
     if isinstance(value, mpmath.matrix):
         return arb_mat(value)
     return arb(value) if isinstance(value, int | float | mpmath.mpf) else value
@@ -216,12 +218,12 @@ def as_arb(value: Any) -> Any:
 def _ball(formula: Any, point: Point) -> Any:
     if isinstance(formula, TracePolynomial):
         return _polynomial_ball(formula.shape, _groups(formula), point)
-    if isinstance(formula, MatrixBase):
-        formula = formula.as_immutable()
-    elif not isinstance(formula, Basic) and isinstance(formula, tuple | list | Mapping):
-        return tuple(_ball(part, point) for part in (formula.values() if isinstance(formula, Mapping) else formula))
+    if not isinstance(formula, Basic):
+        if isinstance(formula, tuple | list | Mapping):
+            return tuple(_ball(part, point) for part in (formula.values() if isinstance(formula, Mapping) else formula))
+        formula = formula.as_immutable() if isinstance(formula, MatrixBase) else sympy.sympify(formula)
     if (value := point.known.get(formula)) is None:
-        value = point.known[formula] = _ready(sympy.sympify(formula))(point)
+        value = point.known[formula] = _ready(formula)(point)
     return value
 
 
@@ -286,7 +288,8 @@ def _product(word: words.Word, point: Point) -> arb_mat:
 
 
 def _scalar_ball(expression: Any, counting: list[Symbol], point: Point) -> Any:
-    explicit, letters = _explicit(expression, tuple((one, size) for one in counting if isinstance(size := point.stored(one), int)))
+    sizes = tuple((one, size) for one in counting if isinstance(size := point.stored(one), int))
+    explicit, letters = _explicit(expression, sizes)
     _ = [point.stored(one) for one in letters]  # by name: a search moves them in the order in which they have been drawn
     try:
         if (ball := _real(explicit)(point)).is_finite():
@@ -337,7 +340,9 @@ for function in (sympy.exp, sympy.log, sympy.cosh, sympy.tanh, sympy.atan, sympy
 @lru_cache(maxsize=1 << 14)
 def _real(expression: Expr) -> Callable[[Point], arb]:
     """How a scalar gets its value at a point from the values of its parts; not finite where it is complex, or has none."""
-    if isinstance(expression, Symbol | Indexed | sympy.Trace):
+    if isinstance(expression, Symbol | Indexed):
+        return partial(_letter, expression)
+    if isinstance(expression, sympy.Trace):
         return partial(_ball, expression)
     if isinstance(expression, sympy.Rational):
         number = arb(fmpq(int(expression.p), int(expression.q)))
