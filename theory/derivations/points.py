@@ -249,11 +249,15 @@ def _ready(formula: Any) -> Callable[[Point], Any]:
 
 
 def _letter(letter: Any, point: Point) -> Any:
-    if not isinstance(letter, Indexed):
-        return as_arb(point.stored(letter))
+    if (value := point.known.get(letter)) is None:
+        value = point.known[letter] = as_arb(_member(letter, point) if isinstance(letter, Indexed) else point.stored(letter))
+    return value
+
+
+def _member(letter: Indexed, point: Point) -> Any:
     if len(letter.indices) != 1 or not letter.indices[0].is_Integer:
         raise ValueError(f"{letter} has no value at this point")
-    return as_arb(point[letter.base][int(letter.indices[0])])
+    return point[letter.base][int(letter.indices[0])]
 
 
 def _polynomial_ball(shape: Any, groups: list[tuple], point: Point) -> Any:
