@@ -233,8 +233,9 @@ def _cells(smooth: np.ndarray, noise: np.ndarray, height: float) -> Float[np.nda
     if not noise.any():
         all_edges = np.cumsum([smooth[0], *[-height / LEVELS] * (LEVELS + 1)])
         return all_edges[: np.argmax(all_edges <= smooth[-1]) + 1]
+    rising = -smooth
     while edges[-1] > smooth[-1]:
-        edges.append(edges[-1] - max(height / LEVELS, NOISE_CELL * noise[np.searchsorted(-smooth, -edges[-1])]))
+        edges.append(edges[-1] - max(height / LEVELS, NOISE_CELL * noise[rising.searchsorted(-edges[-1])]))
     return np.array(edges)
 
 

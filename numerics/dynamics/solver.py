@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.integrate import BDF, DOP853, LSODA, RK45, OdeSolver, Radau
 
 from ..parametrizations.base import Field
@@ -23,6 +23,7 @@ CLOCK_RESOLUTION = 1e-8
 # A solver that failed restarts with this fraction of its last good step, at most this many times without progress.
 RETRY_STEP, RETRIES = 1e-6, 2
 BATCH = 128  # steps of LSODA between two looks at them
+FEW, BESIDE = 8, 8  # so few steps are read one by one; at so many times a step is read at once
 
 
 class FlowError(RuntimeError):
@@ -157,8 +158,18 @@ class Nordsieck:
 
     def __call__(self, t: Any) -> np.ndarray:
         """The state at a time, or states as columns at several."""
-        table = self.table.reshape(-1, self.size)
-        return table.T @ np.power.outer((np.asarray(t) - self.end) / self.width, np.arange(len(table))).T
+        t = np.asarray(t)
+        shares = np.zeros((-(-t.size // BESIDE), BESIDE))
+        shares.flat[: t.size] = (t - self.end) / self.width
+        states = _polynomials(shares, self.table.reshape(-1, self.size)).reshape(-1, self.size)
+        return states[: t.size].T if t.ndim else states[0]
+
+
+def _polynomials(shares: Float[np.ndarray, "n times"], tables: Float[np.ndarray, "*n q P"]) -> Float[np.ndarray, "n times P"]:
+    """The polynomials of one order at ``BESIDE`` shares of the width each: so many at once, for one by one would round otherwise."""
+    powers = np.ones((*shares.shape, tables.shape[-2]))
+    np.multiply.accumulate(np.broadcast_to(shares[..., None], powers[..., 1:].shape), axis=-1, out=powers[..., 1:])
+    return powers @ tables
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,12 +181,35 @@ class Interpolant:
 
     def __call__(self, t: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n P"]:
         owner = np.minimum(np.searchsorted(self.ends, t), len(self.taken) - 1)
-        taken, order = [self.taken[i] for i in owner], np.argsort(owner, kind="stable")
-        clocks, starts, ends = np.array([(step.clock, step.start, step.end) for step in taken]).reshape(-1, 3).T
-        values, local = np.empty((len(t), *np.shape(self.taken[0].state))), np.clip(t - clocks, starts, ends)
-        for chosen in np.split(order, np.flatnonzero(np.diff(owner[order])) + 1) if len(t) else ():
-            values[chosen] = taken[chosen[0]].segment(local[chosen]).T
+        order = np.argsort(owner, kind="stable")
+        numbers, counts = np.unique(owner, return_counts=True)
+        taken = [self.taken[i] for i in numbers.tolist()]
+        clocks, starts, ends = np.repeat(np.array([(step.clock, step.start, step.end) for step in taken]).reshape(-1, 3), counts, axis=0).T
+        values, local = np.empty((len(t), *np.shape(self.taken[0].state))), np.clip(t[order] - clocks, starts, ends)
+        segments: list[Any] = [step.segment for step in taken]
+        if len(taken) > FEW and all(type(one) is Nordsieck for one in segments):
+            values[order] = _together(segments, counts, local)
+            return values
+        after = np.cumsum(counts)
+        for segment, end, count in zip(segments, after.tolist(), counts.tolist(), strict=True):
+            values[order[end - count : end]] = segment(local[end - count : end]).T
         return values
+
+
+def _together(segments: list[Nordsieck], counts: Int[np.ndarray, " S"], t: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n P"]:
+    """The states of LSODA's polynomials, each at so many of the times: at ``BESIDE`` at once, and polynomials of one order together."""
+    ends, widths, lengths = np.array([(one.end, one.width, len(one.table)) for one in segments]).T
+    pieces = -(-counts // BESIDE)  # of the times of a segment
+    first, place = np.cumsum(pieces) - pieces, np.arange(len(t)) - np.repeat(np.cumsum(counts) - counts, counts)
+    piece, place = np.repeat(first, counts) + place // BESIDE, place % BESIDE
+    shares, states = np.zeros((pieces.sum(), BESIDE)), np.empty((pieces.sum(), BESIDE, segments[0].size))
+    shares[piece, place] = (t - np.repeat(ends, counts)) / np.repeat(widths, counts)
+    for length in np.unique(lengths):
+        own = np.flatnonzero(lengths == length)
+        tables = np.concatenate([segments[i].table for i in own.tolist()]).reshape(len(own), -1, segments[0].size)
+        chosen = np.repeat(lengths == length, pieces)
+        states[chosen] = _polynomials(shares[chosen], np.repeat(tables, pieces[own], axis=0))
+    return states[piece, place]
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,9 +22,11 @@ def commuting_tasks(seed: int) -> Iterator[RegressionTask]:
         if _ratio(values * omega * queries) >= 0.6:
             continue
         task = RegressionTask(eigenvalues=values, task_covariance=np.diag(omega), query_covariance=np.diag(queries), context_length=10)
-        if _ratio(task.modes.drops) < 0.85:
+        modes, least = task.modes, 0.02 * task.modes.drops.sum()
+        growth, drops = np.asarray(modes.growth), modes.drops
+        if _ratio(drops) < 0.85 and drops.min() > least and (growth.argsort() != drops.argsort()).any():  # otherwise no head turns
             steps = -np.diff(turning_levels(task))
-            if len(steps) > D and steps.min() > 0.02 * task.modes.drops.sum():
+            if len(steps) > D and steps.min() > least:
                 yield task
 
 

@@ -132,7 +132,7 @@ WHITE = white_task(context_length=7)  # in short contexts terms in 1/N count mor
 
 
 @draws.remembered
-def white_training(steps: int = 320, learning_rate: float = 1 / 64, batch_size: int = 2048) -> TrainingRun:
+def white_training(steps: int = 400, learning_rate: float = 1 / 80, batch_size: int = 2048) -> TrainingRun:
     """Merged attention from balanced weights on white tokens."""
     task = WHITE
     source = fresh_batches(task, batch_size, draws.torch_generator(15), dtype=torch.float32)
