@@ -234,7 +234,7 @@ def _ready(formula: Any) -> Callable[[Point], Any]:
         return partial(_letter, formula)
     formula = carried_out(formula) if heads_in(formula) else formula
     if has_forms(formula):
-        return partial(assembled, formula, evaluate=value_at)
+        return partial(assembled, formula, evaluate=ball_at)
     if isinstance(formula, MatrixBase):  # an immutable one is a MatrixExpr as well
         return lambda point: mpmath.matrix([[value_at(entry, point) for entry in row] for row in formula.tolist()])
     if isinstance(formula, MatrixExpr) or (isinstance(formula, Basic) and formula.has(MatrixSymbol, sympy.Trace)):
@@ -242,7 +242,7 @@ def _ready(formula: Any) -> Callable[[Point], Any]:
             formula = TracePolynomial(formula)
         except ValueError:  # a function of traces, or the inverse of a sum
             if isinstance(formula, MatrixExpr | sympy.Trace):
-                return partial(assembled, formula, evaluate=value_at)
+                return partial(assembled, formula, evaluate=ball_at)
     if isinstance(formula, TracePolynomial):
         return partial(_polynomial_ball, formula.shape, _groups(formula))
     return partial(_scalar_ball, *_without_functions(formula))
