@@ -56,6 +56,17 @@ def definite(*letters: Any) -> Callable[[Point], bool]:
     return lambda point: all(is_positive_definite(point.stored(one)) for one in letters)
 
 
+def made_definite(*letters: Any) -> Draw:
+    """The draw that gives these matrices their squares and a tenth of the identity."""
+
+    def draw(point: Point) -> None:
+        for letter in letters:
+            value = ball_at(letter, point)
+            point[letter] = (value * value.transpose() + arb_mat(value.nrows(), value.nrows(), 1) / 10).mid()
+
+    return draw
+
+
 def satisfying(text: str, equalities: Mapping, draw: Draw | None = None, outside: Draw | None = None) -> Condition:
     """The condition that formulas are equal, {one: other}, at points that ``draw`` makes; ``outside`` makes points where they are not."""
 
@@ -65,14 +76,17 @@ def satisfying(text: str, equalities: Mapping, draw: Draw | None = None, outside
     return Condition(text, holds, draw, outside)
 
 
-def eigenbasis(point: Point, matrix=Lambda) -> tuple[list, Any]:
-    """The eigenvalues of a symmetric matrix, largest first, and its eigenvectors as columns; of Lambda, lambda_d and T are set."""
-    values, columns = _largest_first(tuple(point[matrix]), point[matrix].rows)
-    values, columns = list(values), columns.copy()
-    if matrix == Lambda:
-        point.family(eigenvalue, values)
-        point[T] = sum(values, mpmath.mpf(0))
-    return values, columns
+def eigenbasis(point: Point, matrix=Lambda) -> tuple[list, list]:
+    """The eigenvalues of a symmetric matrix, largest first, and its eigenvectors, in Arb; of Lambda, lambda_d and T are set."""
+    key = ("eigenbasis", matrix)  # forgotten, as what is known of formulas, when a letter gets another value
+    if key not in point.known:
+        values, vectors = _largest_first(tuple(point[matrix]), point[matrix].rows)
+        if matrix == Lambda:
+            point.family(eigenvalue, values)
+            point[T] = sum(values, mpmath.mpf(0))
+        point.known[key] = values, vectors
+    values, vectors = point.known[key]
+    return list(values), list(vectors)
 
 
 def square_root(point: Point, matrix=Lambda) -> Any:
@@ -82,13 +96,10 @@ def square_root(point: Point, matrix=Lambda) -> Any:
 
 
 @lru_cache(maxsize=1 << 10)
-def _largest_first(entries: tuple, size: int) -> tuple[list, Any]:
+def _largest_first(entries: tuple, size: int) -> tuple[list, list]:
     values, vectors = mpmath.eigsy(mpmath.matrix([entries[i * size : (i + 1) * size] for i in range(size)]))
     order = sorted(range(size), key=lambda d: -values[d])
-    columns = mpmath.matrix(size, size)
-    for place, d in enumerate(order):
-        columns[:, place] = vectors[:, d]
-    return [values[d] for d in order], columns
+    return [values[d] for d in order], [arb_mat(vectors[:, d]) for d in order]
 
 
 def second_moment(point: Point) -> None:
@@ -103,7 +114,7 @@ def along_one_eigenvector(point: Point, moments: Moments = second_moment) -> Non
     values, vectors = eigenbasis(point)
     moments(point)
     d = point.rng.randrange(len(values))
-    point[lambda_], point[e] = values[d], vectors[:, d]
+    point[lambda_], point[e] = values[d], vectors[d]
     point[a] = ball_at(ALONG_E, point)
 
 
@@ -123,21 +134,27 @@ def one_direction(point: Point, moments: Moments = second_moment) -> None:
     chosen = learned_directions(point, moments)
     values, vectors = eigenbasis(point)
     d = point.rng.randrange(len(values))
-    point[lambda_], point[e], point[learned] = values[d], vectors[:, d], mpmath.mpf(d in chosen)
+    point[lambda_], point[e], point[learned] = values[d], vectors[d], mpmath.mpf(d in chosen)
     point[a] = ball_at(ALONG_E, point)
 
 
-def commuting(vectors: Any, values: list) -> Any:
-    """The matrix with these eigenvectors and eigenvalues."""
-    columns = as_arb(vectors)
-    return as_mpmath(columns * as_arb(mpmath.diag(values)) * columns.transpose())
+def commuting(vectors: list, values: list) -> arb_mat:
+    """The matrix with these orthonormal eigenvectors and eigenvalues."""
+    scaled = [one * as_arb(value) for one, value in zip(vectors, values, strict=True)]
+    return (arb_mat([one.entries() for one in vectors]).transpose() * arb_mat([one.entries() for one in scaled])).mid()
+
+
+def along_each(vectors: list, matrix: Any, point: Point) -> list:
+    """The eigenvalues of a letter along its unit eigenvectors."""
+    value = ball_at(matrix, point)
+    return [as_mpmath((one.transpose() * value * one)[0, 0]) for one in vectors]
 
 
 def eigenvalues_drawn(point: Point, values: Mapping) -> None:
     """Matrices that are diagonal in the eigenbasis of Lambda, their eigenvalues, and one of its directions."""
     one_direction(point)
     eigenvalues, vectors = eigenbasis(point)
-    direction = max(range(len(eigenvalues)), key=lambda d: abs((vectors[:, d].T * point[e])[0, 0]))
+    direction = max(range(len(eigenvalues)), key=lambda d: abs((vectors[d].transpose() * ball_at(e, point))[0, 0]))
     for matrix, letter in values.items():
         drawn = [point.drawn(letter, d) for d in range(len(eigenvalues))]
         point[matrix], point[letter] = commuting(vectors, drawn), drawn[direction]

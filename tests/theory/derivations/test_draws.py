@@ -48,4 +48,4 @@ def test_all_matrices_that_are_named_have_to_be_definite():
     assert definite(Lambda)(point)
     assert not definite(Lambda, M)(point)
     root = square_root(point)
-    assert max(map(abs, root * root - point[Lambda])) < 1e-25
+    assert max(map(abs, (root * root - as_arb(point[Lambda])).entries())) < 1e-25

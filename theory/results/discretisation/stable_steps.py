@@ -11,7 +11,8 @@ from sympy import Determinant, ImmutableMatrix, Rational, Symbol, Trace, ZeroMat
 
 from ...calculus import rewrite, substitute
 from ...derivations import Condition, Gradient, Line, Lines, Rate, SecondVariation, carried_out, given, note, register, states
-from ...derivations.draws import commuting, eigenbasis, satisfying, second_moment
+from ...derivations.draws import along_each, commuting, eigenbasis, satisfying, second_moment
+from ...derivations.points import as_arb
 from ...notation import B, B_rest, D, Lambda, M, e, gamma, k_i, matrix, q_i, s, v, v_i, vector
 from ..landscape.stability import F, half_loss
 from ..task.regression import SECOND_MOMENT, population_error
@@ -33,14 +34,13 @@ def _draw_heads(point, second) -> None:
     """Directions d and j, the head of d, that of j if it is ``second``, and the map of some of the other directions."""
     values, vectors = eigenbasis(point)
     second_moment(point)
-    columns = [vectors[:, i] for i in range(len(values))]
-    levels = [value / (one.T * point[M] * one)[0, 0] for value, one in zip(values, columns, strict=True)]
+    levels = [value / moment for value, moment in zip(values, along_each(vectors, M, point), strict=True)]
     pair = point.rng.sample(range(len(values)), 2)
     heads = ((1, e, lambda_d, b_d, v_i, k_i, q_i), (second, e_j, lambda_j, b_j, v_j, k_j, q_j))
     for i, (learned, direction, eigenvalue, level, value, key, query) in zip(pair, heads, strict=True):
-        point[direction], point[eigenvalue], point[level] = columns[i], values[i], levels[i]
+        point[direction], point[eigenvalue], point[level] = vectors[i], values[i], levels[i]
         point[value] = learned * cbrt(levels[i])
-        point[key] = point[query] = point[value] * columns[i]
+        point[key] = point[query] = vectors[i] * as_arb(point[value])
     point[B_rest] = commuting(vectors, [0 if i in pair else level * point.rng.randrange(2) for i, level in enumerate(levels)])
 
 

@@ -13,7 +13,7 @@ from sympy import Derivative, Determinant, Expr, Limit, Matrix, Symbol, Trace, d
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import explicit, gradient, substitute
 from ...derivations import Condition, Gradient, Line, Lines, Point, erratum, given, note, register, states
-from ...derivations.draws import definite, satisfying
+from ...derivations.draws import definite, made_definite, satisfying
 from ...notation import B, D, G, Lambda, M, matrix, symmetric_matrix, vector
 from ..task.regression import population_error
 from .completeness import B_ii, B_ij, B_ji, B_jj, map_at_rest
@@ -32,11 +32,6 @@ alpha, beta_ = symbols("alpha beta", real=True)
 epsilon = Symbol("epsilon", positive=True)
 
 WHITENED = {M: M_root**2, Q_any: Q_root**2, A_any: M_root * A_w * Q_root, B: M_root.I * B_w * Q_root.I}
-
-
-def _positive(point: Point) -> None:
-    for root in (M_root, Q_root):
-        point[root] = point[root] * point[root].T + eye(point[root].rows) / 10
 
 
 def _singular(point: Point) -> None:
@@ -74,7 +69,7 @@ def _at_rest(point: Point) -> None:
 POSITIVE = Condition(
     r"$\boldsymbol{M}$ and $\boldsymbol{Q}$ are positive definite, with the roots $\boldsymbol{M}^{1/2}$ and $\boldsymbol{Q}^{1/2}$",
     definite(M_root, Q_root),
-    _positive,
+    made_definite(M_root, Q_root),
     lambda point: point.__setitem__(M_root, 0 * point[M_root]),
 )
 UNEQUAL = Condition(r"$s_i \ne s_j$", lambda point: abs(point[s_i] - point[s_j]) > 1e-10, outside=_equal)

@@ -33,7 +33,7 @@ from ...derivations import (
     states,
     value_at,
 )
-from ...derivations.draws import POSITIVE_DEFINITE, commuting, eigenbasis, learned_directions, satisfying, second_moment
+from ...derivations.draws import POSITIVE_DEFINITE, along_each, commuting, eigenbasis, learned_directions, satisfying, second_moment
 from ...derivations.points import as_arb
 from ...notation import B, B_rest, D, G, H, K_i as K, Lambda, Lambda_q, M, N, P, Q_i as Q, R, T, a, e, lambda_, matrix, v_i, vector
 from ...typesetting.latex import formula_latex
@@ -55,13 +55,13 @@ j, J = symbols("j J", integer=True, positive=True)
 
 def _pair(point, moments=second_moment) -> None:
     _, vectors = eigenbasis(point)
-    if vectors.cols < 2:
+    if len(vectors) < 2:
         raise ValueError("a pair needs two directions")
     moments(point)
-    for place, (one, d) in enumerate(zip((e_i, e_j), point.rng.sample(range(vectors.cols), 2), strict=True)):
-        point[one] = vectors[:, d]
+    for place, (one, direction_) in enumerate(zip((e_i, e_j), point.rng.sample(vectors, 2), strict=True)):
+        point[one] = direction_
         for letter, values in SPECTRA.items():
-            point[values[place]] = (point[one].T * point[letter] * point[one])[0, 0]
+            (point[values[place]],) = along_each([direction_], letter, point)
 
 
 def map_at_rest(point: Point, cross: Any, second: Any, covariance: Any) -> arb_mat:
@@ -110,8 +110,9 @@ def _found(task: Task) -> tuple[Callable, Callable]:
 def _projector(point) -> None:
     """Orthogonal or oblique."""
     size, rank = point.size(D), point.rng.randint(0, point.size(D))
-    slanted = eye(size) + point.rng.randint(0, 1) * point.drawn(Pi) / 9
-    point[Pi] = slanted * commuting(qr(point.drawn(Pi))[0], [mpf(d < rank) for d in range(size)]) * slanted**-1
+    slanted = arb_mat(size, size, 1) + point.rng.randint(0, 1) * as_arb(point.drawn(Pi)) / 9
+    frame = qr(point.drawn(Pi))[0]
+    point[Pi] = (slanted * commuting([arb_mat(frame[:, d]) for d in range(size)], [d < rank for d in range(size)]) * slanted.inv()).mid()
 
 
 def _on_an_eigenspace(point) -> None:

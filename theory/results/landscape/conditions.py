@@ -13,6 +13,7 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus import over_directions, substitute, summand
 from ...derivations import Condition, Line, Lines, Rate, define, erratum, given, note, register, states, value_at
 from ...derivations.draws import at, commuting, eigenbasis, satisfying
+from ...derivations.points import as_mpmath, ball_at
 from ...notation import B, B_rest, D, G, K_i as K, Lambda, P, Q_i as Q, e, k_i as k, lambda_, learned, q_i as q, v_i, vector
 from ..separate.flow import flow, flow_in_force, flow_lines, rank_one_head, rank_R_head
 from ..task.population import ALONG, COMPONENTS as EIGENVALUES, PAPER, Task
@@ -26,7 +27,7 @@ COMPONENTS = {k_d: IndexedBase("k", real=True), q_d: IndexedBase("q", real=True)
 def _components(point) -> None:
     _, vectors = eigenbasis(point)
     for weight, component in ((k, k_d), (q, q_d)):
-        point.family(COMPONENTS[component], list(vectors.T * point[weight]))
+        point.family(COMPONENTS[component], [as_mpmath((one.transpose() * ball_at(weight, point))[0, 0]) for one in vectors])
 
 
 def _are_components(point) -> bool:
@@ -45,7 +46,7 @@ def _apart(point) -> None:
     if len(values) < 2:
         raise ValueError("the key and the query need two directions that are not learned")
     point[P] = commuting(vectors, [mpf(d < len(values) - 2) for d in range(len(values))])
-    point[k], point[q] = vectors[:, len(values) - 2], vectors[:, len(values) - 1]
+    point[k], point[q] = vectors[-2:]
 
 
 def _one_left(point) -> None:

@@ -8,13 +8,13 @@ from functools import cache, partial
 from typing import Any
 
 from flint import arb_mat
-from mpmath import diag, matrix as numbers, mpf, zeros
+from mpmath import diag, mpf, zeros
 from sympy import Determinant, Expr, Identity, IndexedBase, Integral, Matrix, Sum, Symbol, Trace, factor, ln, symbols
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import along, hessian_form, rewrite, substitute, summand
 from ...derivations import Condition, Line, Lines, Point, Rate, SecondVariation, erratum, given, note, register, states
-from ...derivations.draws import eigenbasis, eigenvalues, satisfying, second_moment
+from ...derivations.draws import along_each, eigenbasis, eigenvalues, satisfying, second_moment
 from ...derivations.matrix_forms import stacked
 from ...derivations.points import ball_at
 from ...notation import (
@@ -76,13 +76,13 @@ def _at_fixed_point(point: Point, learned: list[int], slots: int) -> None:
     """The letters of a fixed point with these learned eigenvectors and this number of active slots, and one pair of eigenvectors."""
     values, vectors = eigenbasis(point)
     second_moment(point)
-    levels = [(vectors[:, d].T * point[M] * vectors[:, d])[0, 0] for d in range(len(values))]
+    levels = along_each(vectors, M, point)
     others = [d for d in range(len(values)) if d not in learned]
     if not learned or not others:
         raise ValueError("a learned eigenvector and another one are needed")
     point[m], point[n] = len(learned), slots
     for frame, spectrum, moments, chosen in ((W, Lambda_S, M_S, learned), (W_perp, Lambda_perp, M_perp, others)):
-        point[frame] = numbers([[vectors[row, d] for d in chosen] for row in range(len(values))])
+        point[frame] = stacked([[vectors[d] for d in chosen]])
         point[spectrum], point[moments] = (diag([one[d] for d in chosen]) for one in (values, levels))
     point[P] = point[W] * point[W].T
     point[V] = diag([point.rng.choice([-1, 1]) * mpf(point.rng.uniform(0.5, 2)) for _ in range(slots)])
@@ -91,7 +91,7 @@ def _at_fixed_point(point: Point, learned: list[int], slots: int) -> None:
     place, d = point.rng.randrange(len(learned)), point.rng.choice(others)
     point[unit] = zeros(len(learned), 1)
     point[unit][place] = mpf(1)
-    point[e], point[lambda_], point[a] = vectors[:, d], values[d], levels[d]
+    point[e], point[lambda_], point[a] = vectors[d], values[d], levels[d]
     point[lambda_d], point[a_d], point[lambda_j], point[a_j] = (values[d], levels[d], values[learned[place]], levels[learned[place]])
     point.family(inversions, [sum(values[j] < values[one] for j in learned) for one in others])
     point[negative] = _counted(point)

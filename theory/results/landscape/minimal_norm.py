@@ -28,16 +28,15 @@ L = Symbol("L", real=True)  # the Lagrangian
 COST = v_i**2 + Trace(k.T * k) + Trace(q.T * q)  # of one head
 
 
-def _served(point) -> tuple:
-    """v, k and q of an active head at a stationary point, and its singular value of the multiplier."""
-    left, values, right = svd_r(point[Mu])
+def _served(point, left, values, right) -> tuple:
+    """v, k and q of an active head at a stationary point, and its singular value, from those of the multiplier and their vectors."""
     d = point.rng.randrange(len(values))
     value = point.rng.choice([-1, 1]) / values[d]
     return value, abs(value) * left[:, d], value * right[d, :].T, values[d]
 
 
 def _active(point) -> None:
-    point[v_i], point[k], point[q], point[eta] = _served(point)
+    point[v_i], point[k], point[q], point[eta] = _served(point, *svd_r(point[Mu]))
 
 
 def _stationary(point) -> None:
@@ -51,9 +50,9 @@ def _idle(point) -> None:
 
 
 def _all_stationary(point) -> None:
-    values = []
+    multiplier, values = svd_r(point[Mu]), []
     for head in range(point.size(H)):
-        value, point[K_all][:, head], point[Q_all][:, head], _ = _served(point)
+        value, point[K_all][:, head], point[Q_all][:, head], _ = _served(point, *multiplier)
         values.append(value)
     point[V_all] = diag(values)
     point[A] = point[K_all] * point[V_all] * point[Q_all].T

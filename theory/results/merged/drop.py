@@ -12,7 +12,7 @@ from sympy import Identity, Symbol, Trace, cancel, diff, factor, solve, sqrt, sy
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import rewrite, substitute
 from ...derivations import Condition, Line, Lines, Rate, given, note, register, states
-from ...derivations.draws import ALONG, eigenvalues, satisfying, unit_vector
+from ...derivations.draws import ALONG, eigenvalues, made_definite, satisfying, unit_vector
 from ...notation import B, D, G, H, a, e, gamma, lambda_, matrix, s, symmetric_matrix, vector, w_2
 from ..task.regression import SECOND_MOMENT, force_along, loss_and_force
 from .balanced_flow import balanced_flow
@@ -38,7 +38,7 @@ def _draw_component(point) -> None:
 
 
 def _draw_kappa(point) -> None:
-    point[K] = point[K] * point[K] + eye(point[D]) / 10
+    made_definite(K)(point)
     values = eigenvalues(point[K])
     point[kappa_min], point[kappa_max] = values[0], values[-1]
     point[_kappa] = point[kappa_min] + (point[kappa_max] - point[kappa_min]) * mpf(point.rng.random())

@@ -6,13 +6,13 @@ then W_1 E(y_q z) = 0, which is more than the paper's w_2 = 0, W_1 = 0.
 
 from functools import cache
 
-from mpmath import eye, mpf, norm
+from mpmath import mpf, norm
 from sympy import Trace, ZeroMatrix, factor
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import hessian_form, rewrite, substitute
 from ...derivations import Condition, E, Gradient, Line, Lines, Rate, SecondVariation, erratum, given, register, states, value_at
-from ...derivations.draws import definite, satisfying
+from ...derivations.draws import definite, made_definite, satisfying
 from ...expectation import expect
 from ...notation import W_1, D, H, Lambda, Lambda_q, beta, c_hat, gamma, matrix, v_i, vector, w_2, x_q, y_q
 from ..attention.blocks import U_i
@@ -47,12 +47,8 @@ def _draw_unseen(point) -> None:
     point[_unseen] = point[_unseen] - point[_unseen] * c * c.T / norm(c) ** 2
 
 
-def _make_positive(point) -> None:
-    point[COVARIANCE] = point[COVARIANCE] ** 2 + eye(point[D] ** 2) / 10
-
-
 BEST = COVARIANCE * W_1.T * w_2  # E(y_q z) at e = 0
-POSITIVE = Condition(r"$\mathbb{E}(\boldsymbol{zz}^\top)$ is positive definite", definite(COVARIANCE), _make_positive)
+POSITIVE = Condition(r"$\mathbb{E}(\boldsymbol{zz}^\top)$ is positive definite", definite(COVARIANCE), made_definite(COVARIANCE))
 MINIMUM = satisfying(r"$\boldsymbol{e}=0$", {BEST: CROSS}, _draw_minimum)
 ERROR = Condition(r"$\boldsymbol{e}\ne0$", lambda point: norm(value_at(BEST - CROSS, point)) > 1e-20, outside=_draw_minimum)
 ERROR_LEFT = Line(_e, ":=", CROSS - COVARIANCE * W_1.T * w_2, "The correlation of the error with the features")

@@ -18,8 +18,9 @@ from sympy import Expr, Identity, IndexedBase, S, Symbol, Trace, ZeroMatrix, can
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import along, collect, moment, rewrite, substitute
-from ...derivations import Condition, E, Line, Lines, Point, as_sympy, given, register, states, value_at
-from ...derivations.draws import commuting, eigenbasis
+from ...derivations import Condition, E, Line, Lines, Point, as_sympy, given, register, states
+from ...derivations.draws import along_each, commuting, eigenbasis
+from ...derivations.points import ball_at
 from ...expectation import PAPER_LAWS, Fixed, Gaussian, SampleCovariance, expect
 from ...notation import (
     B,
@@ -269,10 +270,10 @@ class Task:
                 point[letter] = point.drawn(letter) ** 2
         point[p_n] = mpf(rng.uniform(0.05, 0.95))
         for line in GAINS:
-            point[line.left] = value_at(line.right, point)
-        point[P_w] = value_at(Trace(Sigma_w * Lambda), point)
-        point[M] = value_at(self.moments.M, point)
-        point.family(moment, [(vectors[:, d].T * point[M] * vectors[:, d])[0, 0] for d in range(len(values))])
+            point[line.left] = ball_at(line.right, point)
+        point[P_w] = ball_at(Trace(Sigma_w * Lambda), point)
+        point[M] = ball_at(self.moments.M, point)
+        point.family(moment, along_each(vectors, M, point))
 
     def condition(self, papers: Condition, draw: Callable) -> Condition:
         """A condition of the paper's task for this one: ``draw`` makes points that meet it, given what sets M."""
@@ -284,7 +285,7 @@ class Task:
             draw(point, self.draw)
             if e in point:
                 for letter, value in ALONG.items():
-                    point[value] = (point[e].T * point[letter] * point[e])[0, 0]
+                    (point[value],) = along_each([ball_at(e, point)], letter, point)
 
         text = papers.text.replace(r"\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)", r"\mathbb{E}(\boldsymbol{\beta}\boldsymbol{\beta}^\top)")
         return Condition(text, papers.test, drawn, spoil and (lambda point: (drawn(point), spoil(point))))

@@ -12,13 +12,15 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
-from mpmath import diag as diagonal, mpf
+from flint import arb
+from mpmath import diag as diagonal
 from sympy import Expr, Identity, Integral, Matrix, Symbol, Trace, cancel, diag, exp, factor, oo, solve, sqrt, symbols  # fmt: skip
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import substitute
 from ...derivations import Condition, E, Line, Lines, carried_out, given, note, register, states
 from ...derivations.draws import EIGENVECTOR, at, eigenbasis, satisfying
+from ...derivations.matrix_forms import stacked
 from ...expectation import Fixed, Gaussian, Mixture, expect
 from ...notation import D, Lambda, Lambda_hat, MatrixLetter, N, T, beta, e, lambda_, matrix, sigma, vector
 from ..landscape.completeness import lambda_i, lambda_j, off_diagonal, pair
@@ -202,7 +204,7 @@ NOT_GAUSSIAN = Condition("$k \\ne 3$", lambda point: abs(point[kurtosis] - 3) > 
 
 def _orthogonal_columns(point) -> None:
     _, vectors = eigenbasis(point)
-    point[mixing] = vectors * diagonal([1 + mpf(point.rng.random()) for _ in range(vectors.rows)])
+    point[mixing] = stacked([[one * (1 + arb(point.rng.random())) for one in vectors]]).mid()
     _mixed(point)
     EIGENVECTOR.meet(point)
 

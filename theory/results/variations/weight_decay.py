@@ -12,13 +12,12 @@ minimal norm, (74)-(78).
 
 from collections.abc import Callable
 
-from mpmath import eye
 from sympy import Derivative, Identity, Integral, Rational, Symbol, Trace, cbrt, exp, expand, integrate, limit, log, oo, powsimp, solve
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import derivative, rewrite, substitute
 from ...derivations import Condition, Gradient, Line, Lines, Rate, carried_out, given, register, states, value_at
-from ...derivations.draws import definite
+from ...derivations.draws import definite, made_definite
 from ...notation import W_1, D, G, a, alpha, c_hat, gamma, k_i, lambda_, q_i, s, symmetric_matrix, t, tau, v, v_i, vector, w_2
 from ..attention.equivalent_networks import COVARIANCE, CROSS, FEATURES, flow_of_layers
 from ..landscape.fixed_points import v_positive as size
@@ -70,7 +69,7 @@ POSITIVE = Condition(
     r"$\boldsymbol{\Gamma}_k$ and $\boldsymbol{\Gamma}_q$ are positive definite, with the roots $\boldsymbol{\Gamma}_k^{1/2}$ and "
     r"$\boldsymbol{\Gamma}_q^{1/2}$",
     definite(*ROOTS),
-    lambda point: [point.__setitem__(root, point[root].T * point[root] + eye(point[D]) / 10) for root in ROOTS],
+    made_definite(*ROOTS),
     lambda point: [point.__setitem__(root, 0 * point[root]) for root in ROOTS],
 )
 
