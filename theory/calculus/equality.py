@@ -15,6 +15,7 @@ from sympy.functions.elementary.hyperbolic import HyperbolicFunction, InverseHyp
 from sympy.functions.elementary.trigonometric import TrigonometricFunction
 
 from ..algebra.polynomial import TracePolynomial
+from .rational import zero_as_rational
 
 
 def equal(left: Any, right: Any) -> bool:
@@ -52,6 +53,8 @@ def vanishes(expression: Any) -> bool:
     if expression.has(sympy.Derivative, sympy.Integral, sympy.Limit):
         expression = expression.doit()
     expression = _sums_apart(expression)
+    if (decided := zero_as_rational(_powers_apart(expression))) is not None:
+        return decided
     if _numerator(expression) == 0:
         return True
     if expression.has(HyperbolicFunction, InverseHyperbolicFunction, TrigonometricFunction):
