@@ -80,7 +80,8 @@ def eigenbasis(point: Point, matrix=Lambda) -> tuple[list, list]:
     """The eigenvalues of a symmetric matrix, largest first, and its eigenvectors, in Arb; of Lambda, lambda_d and T are set."""
     key = ("eigenbasis", matrix)  # forgotten, as what is known of formulas, when a letter gets another value
     if key not in point.known:
-        values, vectors = _largest_first(tuple(point[matrix]), point[matrix].rows)
+        entries = as_arb(point.stored(matrix)).mid().entries()
+        values, vectors = _largest_first(tuple(one.man_exp() for one in entries), point.size(matrix.shape[0]))
         if matrix == Lambda:
             point.family(eigenvalue, values)
             point[T] = sum(values, mpmath.mpf(0))
@@ -97,7 +98,8 @@ def square_root(point: Point, matrix=Lambda) -> Any:
 
 @lru_cache(maxsize=1 << 10)
 def _largest_first(entries: tuple, size: int) -> tuple[list, list]:
-    values, vectors = mpmath.eigsy(mpmath.matrix([entries[i * size : (i + 1) * size] for i in range(size)]))
+    numbers = [mpmath.mpf((int(mantissa), int(exponent))) for mantissa, exponent in entries]
+    values, vectors = mpmath.eigsy(mpmath.matrix([numbers[i * size : (i + 1) * size] for i in range(size)]))
     order = sorted(range(size), key=lambda d: -values[d])
     return [values[d] for d in order], [arb_mat(vectors[:, d]) for d in order]
 

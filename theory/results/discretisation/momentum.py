@@ -14,7 +14,7 @@ from sympy.functions import beta, exp, factorial, gamma, sqrt
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import derivative
-from ...derivations import Condition, Line, Lines, Rate, given, note, register, states
+from ...derivations import Condition, Line, Lines, Rate, given, note, register, states, value_at
 from ...derivations.draws import at
 from ...notation import D, k_i, lambda_, q_i, v_0, v_i, vector
 from ..separate.flow import flow_in_force, rank_one_head
@@ -91,8 +91,7 @@ def _complex(*coefficients: Expr) -> Condition:
     """Are the solutions z of a quadratic equation complex?"""
 
     def holds(point) -> bool:
-        values = {m: point[m], kappa: point[kappa], mu: point[mu], eta: point[eta]}
-        roots = polyroots([mpf(1) * one.subs(values) for one in coefficients], maxsteps=500, extraprec=200)
+        roots = polyroots([value_at(one, point) for one in coefficients], maxsteps=500, extraprec=200)
         return max(abs(root.imag) for root in roots) > mpf("1e-20")
 
     return Condition("the solutions $z$ are complex", holds)

@@ -13,6 +13,7 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus import rewrite, substitute
 from ...derivations import Condition, Line, Lines, define, erratum, given, note, register, states, value_at
 from ...derivations.draws import DIRECTION, POSITIVE_DEFINITE, PROJECTOR, eigenbasis, learned_directions, one_direction, satisfying
+from ...derivations.points import ball_at
 from ...notation import B, D, G, K_i as K, Lambda, M, N, P, Q_i as Q, T, a, e, k_i as k, lambda_, learned, q_i as q, symmetric_matrix
 from ...typesetting.latex import formula_latex
 from ..task.population import PAPER, Task
@@ -26,10 +27,10 @@ I_D = Identity(D)
 
 
 def _keep_direction(point) -> None:
-    along_e = point[e] * point[e].T
-    point[B] = point[B] - (point[B] - (point[e].T * point[B] * point[e])[0, 0] * point[B] ** 0) * along_e
+    point[B] = ball_at(KEPT, point)
 
 
+KEPT = B - B * e * e.T + e * e.T * B * e * e.T
 TRACE = satisfying(
     r"$T = \operatorname{tr}(\boldsymbol{\Lambda})$", {T: Trace(Lambda)}, eigenbasis, lambda point: point.__setitem__(T, 2 * point[T])
 )

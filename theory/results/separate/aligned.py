@@ -15,6 +15,7 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus import rewrite, substitute
 from ...derivations import Condition, Line, Lines, Rate, erratum, given, note, register, states, value_at
 from ...derivations.draws import ALONG, EIGEN, PROJECTS, along_one_eigenvector, one_direction, satisfying, second_moment
+from ...derivations.points import ball_at
 from ...notation import B, G, Lambda, M, N, P, T, a, clock, e, k_i, lambda_, lambda_after, lambda_next, q_i, v, v_i, v_star, w_init
 from ...typesetting.latex import formula_latex
 from ..task.population import ALONG as COMMON, PAPER, Task
@@ -25,9 +26,10 @@ from .flow import RANK_ONE, flow_in_force, rank_one_head
 def _not_learned(point, moments=second_moment) -> None:
     """As one_direction, with e taken from P."""
     one_direction(point, moments)
-    point[P] = point[P] - point[P] * point[e] * point[e].T
+    point[P] = ball_at(WITHOUT_E, point)
 
 
+WITHOUT_E = P - P * e * e.T
 GROWING = satisfying(
     r"$\lambda$ is the eigenvalue of the growing direction $\boldsymbol{e}$, $a$ that of $\boldsymbol{M} = "
     r"\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$, $T=\operatorname{tr}(\boldsymbol{\Lambda})$; $\boldsymbol{P}$ projects onto the "
