@@ -80,7 +80,7 @@ def targets_are_linear(targets: tuple[Definition, Definition]) -> float:
 
 
 def _first_two_moments(samples: np.ndarray, mean: np.ndarray, covariance: np.ndarray | float) -> float:
-    return max(largest_score(samples, mean[:, 0]), largest_product_score(samples, covariance))
+    return max(largest_score(samples, mean[:, 0]), largest_product_score(samples, samples, covariance))
 
 
 @claim("2", method="Monte Carlo", theory=(defined("2", "mean"), defined("2", "covariance")))
@@ -187,9 +187,9 @@ LETTERS = (w_init, H, D, R)
 
 
 def _spread(variances: Mapping[str, Callable], kind: Any, **options: Any) -> float:
-    """Mean and variance of the entries of 4,000 initial weights, in standard errors."""
+    """Mean and variance of the entries of 2,000 initial weights, in standard errors."""
     rng = draws.generator(17)
-    drawn = [kind.initialize(TASK, heads=SIZES[H], scale=0.3, rng=rng, **options) for _ in range(4000)]
+    drawn = [kind.initialize(TASK, heads=SIZES[H], scale=0.3, rng=rng, **options) for _ in range(2000)]
     samples = {part: np.concatenate([getattr(one, part).ravel() for one in drawn]) for part in variances}
     values = {part: float(formula(0.3, SIZES[H], SIZES[D], SIZES[R])) for part, formula in variances.items()}
     return max(_first_two_moments(samples[part][:, None], np.zeros((1, 1)), value) for part, value in values.items())
@@ -199,7 +199,7 @@ def _spread(variances: Mapping[str, Callable], kind: Any, **options: Any) -> flo
 @wrong("twice the variance", dict.fromkeys("vU", formulas.times(2)))
 @wrong("H + 1 for H", {H: H + 1})
 def merged_weights_have_their_law(variances: Mapping[str, Callable]) -> float:
-    """Mean and variance of 4,000 initial weights of merged attention."""
+    """Mean and variance of 2,000 initial weights of merged attention."""
     return _spread(variances, MergedWeights)
 
 
@@ -207,5 +207,5 @@ def merged_weights_have_their_law(variances: Mapping[str, Callable]) -> float:
 @wrong("twice the variance", dict.fromkeys("vkq", formulas.times(2)))
 @wrong("H + 1 for H", {H: H + 1})
 def separate_weights_have_their_law(variances: Mapping[str, Callable]) -> float:
-    """Mean and variance of 4,000 initial weights of separate attention."""
+    """Mean and variance of 2,000 initial weights of separate attention."""
     return _spread(variances, SeparateWeights, rank=SIZES[R])

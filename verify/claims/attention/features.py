@@ -47,7 +47,7 @@ def feature_target_sampled(target) -> float:
 def feature_covariance_sampled(covariance) -> float:
     """E(z z') over 200,000 sequences read from X."""
     z = cubic_features(sequences()[0]).numpy()
-    return largest_product_score(z, covariance(TILTED))
+    return largest_product_score(z, z, covariance(TILTED))
 
 
 @claim("43", method="linear algebra", theory=feature_precision)

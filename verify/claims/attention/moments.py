@@ -107,10 +107,10 @@ def largest_score(samples: np.ndarray, mean: np.ndarray | float) -> float:
     return float(np.max(np.abs(average[0] - mean) / error))
 
 
-def largest_product_score(samples: np.ndarray, mean: np.ndarray | float) -> float:
-    """:func:`largest_score` of the products of every two columns of ``samples``, without an array of them all."""
-    count = len(samples)
-    average, square = samples.T @ samples / count, (samples**2).T @ samples**2 / count
+def largest_product_score(left: np.ndarray, right: np.ndarray, mean: np.ndarray | float) -> float:
+    """:func:`largest_score` of the products of every column of ``left`` with each of ``right``, without an array of them all."""
+    count = len(left)
+    average, square = left.T @ right / count, (left**2).T @ right**2 / count
     return float(np.max(np.abs(average - mean) / np.sqrt((square - average**2) / (count - 1))))
 
 
@@ -119,7 +119,7 @@ def _contexts(count: int = 200_000, seed: int = 31) -> np.ndarray:
     """Sample covariances of ``count`` contexts of the tilted task."""
     rng = draws.generator(seed)
     root = np.linalg.cholesky(TILTED.covariance)
-    x = rng.standard_normal((count, TILTED.context_length, 3)) @ root.T
+    x = (rng.standard_normal((count * TILTED.context_length, 3)) @ root.T).reshape(count, -1, 3)
     return x.transpose(0, 2, 1) @ x / TILTED.context_length
 
 

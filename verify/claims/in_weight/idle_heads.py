@@ -121,7 +121,7 @@ def time_power(scale: float, blocks: float, end: float) -> float:
         start = FullMergedWeights.initialize(LEAK_TASK, heads=4, scale=scale, block_scale=blocks, rng=draws.generator(seed, 1))
         for P in sets:
             loss = on_set(LEAK_TASK, seed, P)
-            above = loss.values(gradient_flow(loss, start, t_end=end, rtol=1e-9).effective_map_at(times))
+            above = loss.values(gradient_flow(loss, start, t_end=end, rtol=1e-7).effective_map_at(times))
             logs.append(np.log(times[np.flatnonzero(P * (above - above[-1]) > 0.05)[-1]]))
     return float(np.median(np.diff(np.reshape(logs, (-1, 2)))) / np.log(sets[1] / sets[0]))
 

@@ -22,9 +22,9 @@ def crossing(run: Trajectory, level: float) -> float:
 
 
 @cache
-def drop_times(setting: Setting) -> np.ndarray:
+def drop_times(setting: Setting, rtol: float = 1e-8) -> np.ndarray:
     """The times at which the flow's loss is midway between two plateaus of (24)."""
-    run, levels = flow(setting), formulas.plateau_losses(setting.task)
+    run, levels = flow(setting, rtol), formulas.plateau_losses(setting.task)
     return np.array([crossing(run, level) for level in (levels[1:] + levels[:-1]) / 2])
 
 
@@ -107,7 +107,7 @@ def drop_times_fall_with_the_square(power) -> float:
     factors, times, start = np.array([1.0, 0.5, 0.25]), [], replace(small_starts()[0], scale=1e-3)
     for factor in factors:
         eigenvalues = tuple(float(factor * lam) for lam in start.eigenvalues)
-        times.append(drop_times(replace(start, eigenvalues=eigenvalues, duration=10 * start.duration / factor**2)))
+        times.append(drop_times(replace(start, eigenvalues=eigenvalues, duration=10 * start.duration / factor**2), rtol=1e-6))
     return float(np.abs(np.polyfit(np.log(factors), np.log(times), 1)[0] - power).max())
 
 

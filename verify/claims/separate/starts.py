@@ -122,7 +122,7 @@ def plateaus_grow_inversely(growth) -> float:
 
     def error(start: Setting) -> float:
         small, smaller = (replace(start, scale=start.scale / f, duration=f * start.duration) for f in (10, 100))
-        return float(np.abs(drop_times(smaller) / drop_times(small) / growth(10.0) - 1).max())
+        return float(np.abs(drop_times(smaller, 1e-6) / drop_times(small, 1e-6) / growth(10.0) - 1).max())
 
     return over_starts(error, small_starts()[:3])
 

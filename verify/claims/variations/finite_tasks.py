@@ -167,7 +167,7 @@ def second_moments(W: np.ndarray) -> np.ndarray:
 @draws.remembered
 def _orders(number: int, size: int, noise: float) -> tuple[np.ndarray, np.ndarray]:
     """N times the risk at N = 1e8, and N^2 times what it differs from the first order at N = 2e4, of draws of tasks."""
-    second, rank, found = second_moments(drawn_tasks(40_000, number, size, 112)), min(number, size), []
+    second, rank, found = second_moments(drawn_tasks(10_000, number, size, 112)), min(number, size), []
     P = second.sum(axis=1, keepdims=True)
     for length in (1e8, 2e4):
         map_ = second / ((1 + 1 / length) * second + (P + noise) / length)
@@ -189,7 +189,7 @@ def mean_orders(number: int, size: int, noise: float, change: Mapping | None = N
 @wrong("Lambda twice as large", {Lambda: 2 * Lambda})
 @wrong("noise left out", {sigma: 0})
 def mean_over_draws(formula) -> float:
-    """The first two orders in 1/N of the mean risk over 40,000 draws: one task in five dimensions, two in nine, eight and twelve in
+    """The first two orders in 1/N of the mean risk over 10,000 draws: one task in five dimensions, two in nine, eight and twelve in
     three."""
     scores = []
     for case in ((1, 5, 0.0), (2, 9, 0.5), (8, 3, 0.0), (12, 3, 0.5)):

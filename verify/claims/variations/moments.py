@@ -13,7 +13,7 @@ from ....theory.notation import T
 from ....theory.results.variations import token_laws
 from ...experiments import draws
 from ...training.sequences import draw_sequences
-from ..attention.moments import largest_score
+from ..attention.moments import largest_product_score
 from ..book import claim, wrong
 from ..formulas import parts_of
 
@@ -37,12 +37,13 @@ def features(task: RegressionTask, count: int = 100_000) -> tuple[np.ndarray, np
 
 def deviation(drawn: RegressionTask, theory: RegressionTask) -> float:
     """The largest difference of A, M, Q or c from the averages over sequences of ``drawn``, in standard errors."""
-    return max(largest_score(found, exact) for found, exact in zip(products(*features(drawn)), theory.loss_moments, strict=True))
+    return max(largest_product_score(*pair, exact) for pair, exact in zip(pairs(*features(drawn)), theory.loss_moments, strict=True))
 
 
-def products(beta: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
-    """What A, M, Q and c are the averages of."""
-    return y[:, None, None] * beta[:, :, None] * x[:, None], beta[:, :, None] * beta[:, None], x[:, :, None] * x[:, None], y**2
+def pairs(beta: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """What A, M, Q and c are the averages of, as the products of the columns of two arrays."""
+    y = y[:, None]
+    return (y * beta, x), (beta, beta), (x, x), (y, y)
 
 
 NOISE = tilted(context_length=5, noise_variance=1.5)
@@ -83,7 +84,7 @@ def noise_and_order(formulas) -> float:
     The larger of two errors in standard errors: the force's and the slope's.
     """
     expected = formulas["growth"](NOISE.covariance, np.sqrt(NOISE.noise_variance), NOISE.context_length)
-    score = largest_score(products(*features(NOISE))[0], expected)
+    score = largest_product_score(*pairs(*features(NOISE))[0], expected)
     low, high, total, noise, length = 0.3, 0.8, 1.0, 0.7, 2
     nodes, weights = np.polynomial.legendre.leggauss(30)
     at, width = low + (nodes + 1) / 2 * (high - low), (high - low) / 2

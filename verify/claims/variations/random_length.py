@@ -13,10 +13,10 @@ from ....theory.results.task.population import Sigma_w, g_1, g_2, g_3
 from ...experiments import draws
 from ...experiments.prefixes import PrefixAttention, labelled_batches
 from ...training.sequences import draw_sequences
-from ..attention.moments import largest_score
+from ..attention.moments import largest_product_score, largest_score
 from ..book import claim, wrong
 from ..tolerances import ROUNDOFF, SAMPLING
-from .moments import TASKS, TILTED, deviation, products, tilted
+from .moments import TASKS, TILTED, deviation, pairs, tilted
 
 LENGTHS = {1: 0.5, 2: 0.25, 8: 0.25}
 # What the sum over n of at most 8 tokens is divided by.
@@ -33,8 +33,8 @@ def random_length_moments(task) -> float:
 
 
 @draws.remembered
-def _summed_contexts(normalisation: str, count: int = 50_000) -> tuple[np.ndarray, np.ndarray]:
-    """y_q beta x_q' and beta beta' of contexts that are cut off after n tokens, summed and divided."""
+def _summed_contexts(normalisation: str, count: int = 50_000) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """:func:`pairs` for A and M, of contexts that are cut off after n tokens, summed and divided."""
     generator = draws.torch_generator(72)
     X, y = draw_sequences(tilted(context_length=8, task_covariance=TASKS, noise_variance=0.3), count, generator)
     n = draws.generator(73).choice(list(LENGTHS), size=count, p=list(LENGTHS.values()))
@@ -42,8 +42,7 @@ def _summed_contexts(normalisation: str, count: int = 50_000) -> tuple[np.ndarra
     divisor = np.array([DIVISORS[normalisation](one) for one in n])
     beta = np.einsum("pin,pn,pn->pi", X[:, :-1, :-1].numpy(), X[:, -1, :-1].numpy(), present) / divisor[:, None]
     query = X[:, :-1, -1].numpy()
-    first, second, *_ = products(beta, query, y.numpy())
-    return first, second
+    return pairs(beta, query, y.numpy())[:2]
 
 
 def _with_gain(gain: object) -> RegressionTask:
@@ -58,9 +57,9 @@ def _with_gain(gain: object) -> RegressionTask:
 def gained_moments(task: Callable) -> float:
     """Moments of sums over contexts of random length, divided by the tokens present, by the longest, and by all with the query."""
     return max(
-        largest_score(sampled, exact)
+        largest_product_score(*pair, exact)
         for name in DIVISORS
-        for sampled, exact in zip(_summed_contexts(name), task(name).loss_moments[:2], strict=True)
+        for pair, exact in zip(_summed_contexts(name), task(name).loss_moments[:2], strict=True)
     )
 
 

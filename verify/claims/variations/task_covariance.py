@@ -11,11 +11,11 @@ from ....theory.results.variations.labels import C, P_w, S_w, omega, p, root
 from ...experiments import draws
 from ...experiments.plateau_maps import effective_map, four_networks, measured, plateau_maps, trained_network
 from ...experiments.varied_tasks import OBLIQUE
-from ..attention.moments import largest_score
+from ..attention.moments import largest_product_score
 from ..book import claim, wrong
 from ..formulas import formula, parts_of
 from ..tolerances import DIFFERENCES, SAMPLING, TRAINED_END, TRAINED_REST
-from .moments import features, products
+from .moments import features, pairs
 
 CROSSED = RegressionTask(covariance=[[0.8, 0.3], [0.3, 0.5]], task_covariance=[[0.4, -0.3], [-0.3, 1.2]], context_length=6)
 
@@ -94,8 +94,8 @@ def sampled_moments(formulas) -> float:
     """Moments of sequences whose task vectors have a covariance, and of the paper's, on 200,000 sampled sequences each."""
     plain, scores = RegressionTask(covariance=CROSSED.covariance, context_length=CROSSED.context_length), []
     for task, parts in ((CROSSED, {"A": 0, "M": 1, "c": 3}), (plain, {"white": 1})):
-        found = products(*features(task, 200_000))
-        scores += [largest_score(found[place], formulas[part](task)) for part, place in parts.items()]
+        found = pairs(*features(task, 200_000))
+        scores += [largest_product_score(*found[place], formulas[part](task)) for part, place in parts.items()]
     return max(scores)
 
 
