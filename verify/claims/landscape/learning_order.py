@@ -167,7 +167,7 @@ def rests_of_one_head(stable) -> float:
 def _end_of_one_head(task: RegressionTask) -> np.ndarray:
     left, growth, right = np.linalg.svd(task.loss_moments.A)
     weights = SeparateWeights(np.array([0.01]), 0.01 * left[None, None, :, 0], 0.01 * right[None, None, 0])
-    run = gradient_flow(QuadraticLoss.population(task), weights, t_end=2e3 / growth[0] / task.modes.drops.min())
+    run = gradient_flow(QuadraticLoss.population(task), weights, t_end=2e3 / growth[0] / task.modes.drops.min(), rtol=1e-6)
     return run.effective_map_at(run.times[-1])
 
 

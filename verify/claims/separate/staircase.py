@@ -27,9 +27,9 @@ def over_starts(residual: Callable[[Setting], float], starts: Iterable[Setting] 
 
 
 @cache
-def flow_plateaus(setting: Setting) -> Plateaus:
+def flow_plateaus(setting: Setting, rtol: float = 1e-8) -> Plateaus:
     """The plateaus of the flow."""
-    return plateaus(flow(setting))
+    return plateaus(flow(setting, rtol))
 
 
 @claim("24", method="flow", tolerance=PLATEAU, theory=formulas.plateau_losses)

@@ -56,7 +56,7 @@ def _plateaus() -> list[Plateaus]:
 def expected_losses(pace: float = 1.0) -> np.ndarray:
     """The losses of the flow from the same initial weights, at the times of training (times ``pace``)."""
     times = pace * trained_together()[0].times
-    return np.array([flow(one).loss_at(times) for one in trained_starts()])
+    return np.array([flow(one, 1e-6).loss_at(times) for one in trained_starts()])
 
 
 def _suspicion() -> object:
@@ -187,7 +187,7 @@ def convolutional_network_trains_alike(equivalent) -> float:
     "Sec. 4.3",
     method="training",
     tolerance=PLATEAUS_SHOWN,
-    theory=lambda: np.mean([len(flow_plateaus(one)) for one in trained_starts()]),
+    theory=lambda: np.mean([len(flow_plateaus(one, 1e-6)) for one in trained_starts()]),
     explain=_suspicion,
 )
 @wrong("two, beside a single drop", lambda: 2.0)

@@ -136,7 +136,7 @@ def bisected(below: Callable[[float], bool], low: float, high: float, steps: int
 
 
 def survives(start_: SeparateWeights, strength: float, t_end: float = 5e3) -> bool:
-    return bool(abs(ended(LOSS, start_, t_end=t_end, weight_decay=strength).v).max() > 0.1)
+    return bool(abs(ended(LOSS, start_, t_end=t_end, weight_decay=strength, rtol=1e-6).v).max() > 0.1)
 
 
 @claim("V12-rest", method="flow", tolerance=STABLE, theory=RESTS)
@@ -214,7 +214,7 @@ stretched = formula("V12-plateau", wait, decay, tau, part="wait", given=lambda t
 @draws.remembered
 def _first_drop(strength: float, rank: int, start: int) -> float:
     weights = SeparateWeights.initialize(TASK, heads=2, rank=rank, scale=1e-3, rng=draws.generator(126, rank, start))
-    run = gradient_flow(LOSS, weights, t_end=3e5, weight_decay=strength)
+    run = gradient_flow(LOSS, weights, t_end=3e5, weight_decay=strength, rtol=1e-6)
     return float(find_plateaus(run).drops[0])
 
 
