@@ -156,7 +156,12 @@ def flow(name: str) -> Trajectory:
 def small_levels(name: str) -> Float[np.ndarray, " M"]:
     """The losses on the plateaus of one of ``RUNS`` from three weights of 1e-4, in their median."""
     run = replace(RUNS[name], scale=1e-4)
-    return over_starts(lambda start: find_plateaus(gradient_flow(run.loss, run.draw(draws.generator(12, start)), t_end=6e5, rtol=1e-6)).levels, 3)
+
+    def found(start: int) -> np.ndarray:
+        weights = run.draw(draws.generator(12, start))
+        return find_plateaus(gradient_flow(run.loss, weights, t_end=6e5, rtol=1e-6)).levels
+
+    return over_starts(found, 3)
 
 
 @remembered
