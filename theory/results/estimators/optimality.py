@@ -37,11 +37,11 @@ def _more_dimensions(point) -> None:
     point[D] = point[N] + point.rng.choice([2, 3])
 
 
-def _at_most_one_more(point) -> None:
-    point[N] = point.rng.randint(1, point[D] + 1)
+def _at_the_pole(point) -> None:
+    point[N] = point[D] + 1
 
 
-LONG = Condition("$N > D + 1$", lambda point: point[N] > point[D] + 1, outside=_at_most_one_more)
+LONG = Condition("$N > D + 1$", lambda point: point[N] > point[D] + 1, outside=_at_the_pole)
 SHORT = Condition("$N < D - 1$", lambda point: point[N] < point[D] - 1, _more_dimensions)
 
 

@@ -123,8 +123,10 @@ def _fixed_point(point: Point) -> None:
 
 
 def _spoilt(draw, point: Point) -> None:
+    """Queries so large that no pair is inverted, or, where none has been, so small that all are."""
     draw(point)
-    point[theta] = point[theta] / 10
+    inverted = any(point[inversions][d] for d in range(1, point[D] - point[m] + 1))
+    point[theta] = point[theta] * (mpf(100) if inverted else mpf("0.01"))
     point[negative] = _counted(point)
 
 

@@ -42,9 +42,16 @@ from ..attention.equivalent_networks import FEATURES
 from ..task.regression import closed_loss
 from .balanced_flow import ON_THE_SET, UNIT, aligned_set, alignment_flow, on_aligned_set, rates, white_moments, white_tokens
 
+
+def _falling_across(point) -> None:
+    size = norm(point[w_2]) ** 2
+    point[gamma], point[s_0] = 2 * size * point[alpha], 3 * size
+
+
 SAME_SIDE = Condition(
     r"$s$ and $s_0$ are on the same side of $\gamma/\alpha$",
     lambda point: (point[gamma] - point[alpha] * point[s]) * (point[gamma] - point[alpha] * point[s_0]) > 0,
+    outside=_falling_across,  # rising across it takes a complex time too, but the same on both sides of the line
 )
 
 

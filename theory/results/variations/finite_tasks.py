@@ -8,7 +8,7 @@ The loss holds the tasks by their second moment alone: it is that of task vector
 Q are inverted, and M has full rank: what one context adds does. Averages over the draw, w_k ~ N(0, I), are those of a sample covariance.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -97,20 +97,19 @@ def risks() -> Lines:
     yield Line(of_map, "=", seen, "and the other is", part="seen")
 
 
-def _about_as_many(point) -> None:
-    point[K] = max(1, point[D] + point.rng.choice([-1, 0, 1]))
-
-
-def _at_least(text: str, more: Symbol, less: Symbol, gap: int, outside: Callable | None = None) -> Condition:
+def _at_least(text: str, more: Symbol, less: Symbol, gap: int) -> Condition:
     def draw(point) -> None:
         point[more] = point[less] + gap + point.rng.randrange(2)
         for i in range(min(point[D], point[K])):
             point[W][i, i] += 4  # tasks that are far from dependent
 
-    return Condition(text, lambda point: point[more] >= point[less] + gap, draw, outside)
+    def at_the_pole(point) -> None:
+        point[more] = point[less] + 1
+
+    return Condition(text, lambda point: point[more] >= point[less] + gap, draw, at_the_pole if gap == 2 else None)
 
 
-MANY, FEW = _at_least("Many tasks: $K > D + 1$", K, D, 2, _about_as_many), _at_least("Few tasks: $K < D - 1$", D, K, 2, _about_as_many)
+MANY, FEW = _at_least("Many tasks: $K > D + 1$", K, D, 2), _at_least("Few tasks: $K < D - 1$", D, K, 2)
 FULL_RANK, NO_FULLER = _at_least(r"$K \ge D$", K, D, 0), _at_least(r"$K \le D$", D, K, 0)
 
 
