@@ -19,12 +19,13 @@ from ..heads import can_be_carried_out, heads_in
 from ..points import DIGITS, Point, as_arb, ball_at
 from .exact import Case, exactly_equal
 from .limits import FARTHEST, deviation_at, judge_limit
-from .trial import NO_VALUE, TOLERANCE, Verdict, distance, points_of, slack_of, unmet
+from .trial import NO_VALUE, POINTS, TOLERANCE, Verdict, distance, points_of, slack_of, unmet
 
 Line = Any  # defined above this module: see ``lines``
 
 DRAWS = 100_000  # of an expectation that is sampled
 SAMPLED = 3  # points
+SEARCHED, FEW = 100, 3  # points for those that meet the premise of an implication, until there are so many
 DEVIATIONS = 4.5  # standard errors
 
 
@@ -171,41 +172,41 @@ def _holds_at(statement: Any, point: Point) -> bool:
     return slack > 0 if statement.relation in ("<", ">") else slack >= -TOLERANCE
 
 
-def _judge_implication(case: Case) -> Verdict:
-    return _implied(case, case.line.left, case.line.right, *case.line.meets[:1])
-
-
-def _implied(case: Case, premise: Any, conclusion: Any, meets: Callable | None = None) -> Verdict:
-    count = 0
-    for point, conclusions in _where(case, premise, conclusion, meets):
+def _implied(case: Case, meets: Callable | None = None, back: bool = False) -> Verdict:
+    """The verdict on premise => conclusion or, ``back``, on the converse."""
+    names, count = ("conclusion", "premise") if back else ("premise", "conclusion"), 0
+    for point, met in _where(case, *(getattr(case.line, side) for side in ("left", "right")[:: -1 if back else 1]), meets):
         count += 1
-        if not conclusions:
-            return Verdict("fails", "a point meets the premise and not the conclusion", None, point)
+        if not met:
+            return Verdict("fails", f"a point meets the {names[0]} and not the {names[1]}", None, point)
     if not count:
-        return Verdict("assumed", "no point was found that meets the premise")
-    return Verdict("numeric", f"at {count} points that meet the premise")
+        return Verdict("assumed", f"no point was found that meets the {names[0]}")
+    return Verdict("numeric", f"at {count} points that meet the {names[0]}")
 
 
 def _where(case: Case, premise: Any, conclusion: Any, meets: Callable | None = None) -> Iterator[tuple[Point, bool]]:
-    """The points that meet the premise, and whether they meet the conclusion."""
-    for point in points_of(case, meets=meets):
+    """Points that meet the premise, and whether they meet the conclusion; more are searched where few are and nothing ``meets`` it."""
+    count = 0
+    for place, point in enumerate(points_of(case, POINTS if case.line.meets else SEARCHED, meets)):
+        if place >= POINTS and count >= FEW:
+            return
         try:
-            if _met(premise, point):
-                yield point, _met(conclusion, point)
+            if not _met(premise, point):
+                continue
+            met = _met(conclusion, point)
         except NO_VALUE:
             continue
+        count += 1
+        yield point, met
 
 
 def _judge_equivalence(case: Case) -> Verdict:
-    line, there = case.line, _judge_implication(case)
+    there = _implied(case, *case.line.meets[:1])
     if there.status != "numeric":
         return there
-    if len(line.meets) > 1 and (back := _implied(case, line.right, line.left, line.meets[1])).status == "fails":
-        return back
-    for point, premise in _where(case, line.right, line.left):
-        if not premise:
-            return Verdict("fails", "a point meets the conclusion and not the premise", None, point)
-    return there
+    back = [_implied(case, meets, back=True) for meets in (None, *case.line.meets[1:2])]
+    failing = [one for one in back if one.status == "fails"]
+    return failing[0] if failing else there if any(one.status == "numeric" for one in back) else back[0]
 
 
 # Inequalities
@@ -267,7 +268,7 @@ _JUDGES: dict[str, Callable[[Case], Verdict]] = {
     "=": _judge_equality,
     "!=": _judge_difference,
     ":=": lambda case: Verdict("assumed", "a definition"),
-    "=>": _judge_implication,
+    "=>": lambda case: _implied(case, *case.line.meets[:1]),
     "<=>": _judge_equivalence,
     **dict.fromkeys(("<", "<=", ">", ">="), _judge_inequality),
     "->": judge_limit,
