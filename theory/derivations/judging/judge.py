@@ -139,7 +139,7 @@ def fails_at(case: Case, point: Point) -> bool:
     """Does the line fail at this point? It may raise what the formulas raise that have no value there."""
     line = case.line
     if line.relation in ("->", "~"):
-        return deviation_at(case, point) > FARTHEST
+        return (deviation_at(case, point) or 0) > FARTHEST
     if line.relation in ("=>", "<=>"):
         premise, conclusion = _met(line.left, point), _met(line.right, point)
         return premise != conclusion if line.relation == "<=>" else premise and not conclusion

@@ -13,10 +13,11 @@ from ..points import DIGITS, Point, ball_at, value_at
 from .exact import Case, reduced
 from .trial import NO_VALUE, Verdict, flat, points_of
 
-STEPS = tuple(mpmath.mpf(10) ** k for k in (3, 4, 5, 6))
+PLACES = 8  # of the parameter, to 10^8, or to where a term of the stated order is 10^-24
 FITTED = 12  # points
-FARTHEST = 0.1  # of a fitted order from the stated one
-ROUNDING = mpmath.mpf("1e-26")
+FARTHEST = 0.1  # a fitted order from the stated one
+VISIBLE = 1e-22  # more than rounding
+EQUAL = "the two sides are equal: there is no next order"
 
 
 def judge_limit(case: Case) -> Verdict:
@@ -40,7 +41,7 @@ def _exact(case: Case) -> Verdict | None:
         return None
     lowest = min((power if target == 0 else -power for power, rest in orders.items() if rest), default=None)
     if lowest is None and line.order is not None:
-        return Verdict("fails", "the two sides are equal: there is no next order")
+        return Verdict("fails", EQUAL)
     if lowest is None or (lowest > 0 and line.order in (None, lowest)):
         return Verdict("exact", "by the powers of the parameter", 0.0)
     return None
@@ -54,39 +55,42 @@ def _fitted(case: Case) -> Verdict:
         except NO_VALUE:
             continue
         count += 1
-        if deviation > FARTHEST:
+        if deviation is not None and deviation > FARTHEST:
             reason = "the fitted order is another one" if line.order is not None else "the two sides do not meet"
             return Verdict("fails", reason, deviation, point)
-        if deviation >= worst:
+        if deviation is not None and deviation >= worst:
             worst, where = deviation, point
     if not points:
         return Verdict("fails", "no point meets the conditions and the definitions")
     if not count:
         return Verdict("assumed", "not judged: the sides have no numbers at points that meet the conditions")
-    return Verdict("numeric", f"order fitted at {count} points over {len(STEPS)} values of the parameter", worst, where)
+    if where is None and line.order is not None:
+        return Verdict("fails", EQUAL)
+    return Verdict("numeric", f"order fitted at {count} points", worst, where)
 
 
-def deviation_at(case: Case, point: Point) -> float:
-    """How far left - right is from the stated order at a point, a power or a function of the parameter; without one, 0 if it falls."""
+def deviation_at(case: Case, point: Point) -> float | None:
+    """How far left - right is from the stated order at a point, a power or a function of the parameter; without one, 0 if it falls.
+
+    It is by how much their ratio changes between the two farthest places where left - right is more than rounding; None if there are none.
+    """
     order, (parameter, target) = case.line.order, _limit(case.line)
-    power = float(order) if isinstance(order, int | float | sympy.Number) and order != 0 else None
-    for near in (1.0, max(1.0, (power or 0) / 2)):  # far out a high order leaves nothing to see but rounding
-        places = [step ** (1 / mpmath.mpf(near)) for step in STEPS]
-        errors = [_error(case, point, parameter, place if target == sympy.oo else _number(target) + 1 / place) for place in places]
-        if errors[-1] > ROUNDING * 10**4:
+    power = float(order or 0) if order is None or isinstance(order, int | float | sympy.Number) else None
+    last, far, near = min(PLACES, 24 / abs(power or 1)), (0, 1), (0, 1)
+    for place in (mpmath.mpf(10) ** (last * k / PLACES) for k in range(PLACES, 0, -1)):
+        error = _error(case, point, parameter, place if target == sympy.oo else _number(target) + 1 / place)
+        at = sympy.Float(place if target == sympy.oo else 1 / place, DIGITS)
+        far, near = near, (error, place**-power if power is not None else abs(value_at(order.subs(parameter, at), point)))
+        if far[0] > VISIBLE:
             break
-    if all(error < ROUNDING for error in errors):
+    if max(far[0], near[0]) <= VISIBLE:
+        return None
+    if order is None:
+        return float(far[0] > (1 - FARTHEST) * near[0])
+    expected = near[0] * far[1] / near[1]
+    if max(far[0], expected) <= VISIBLE:
         return 0.0
-    if order is None or power is not None:
-        slope = near * float(mpmath.log10(errors[-2] / errors[-1])) if errors[-1] else float("inf")
-        if power is not None and abs(slope - power) > FARTHEST and ROUNDING * 10**7 < errors[-1] < errors[-2]:
-            farther = places[-1] * 10 ** (1 / mpmath.mpf(near))  # the next order may still be the larger one
-            error = _error(case, point, parameter, farther if target == sympy.oo else _number(target) + 1 / farther)
-            slope = near * float(mpmath.log10(errors[-1] / error)) if error else slope
-        return float(slope <= 0.05) if power is None else abs(slope - power)
-    function, steps = sympy.sympify(order or 1), [sympy.Float(place if target == sympy.oo else 1 / place, DIGITS) for place in places]
-    ratios = [error / value_at(function.subs(parameter, step), point) for error, step in zip(errors, steps, strict=True)]
-    return float(abs(ratios[-1] / ratios[-2] - 1))
+    return float(abs(far[0] / expected - 1)) if expected else float("inf")
 
 
 def _error(case: Case, point: Point, parameter: Symbol, value: Any) -> Any:
