@@ -32,9 +32,13 @@ t = Symbol("t", positive=True)
 _W = Symbol("W", real=True)
 _f, _g, _velocity = (Function(name)(_W) for name in "fgF")
 STEP = r"A step advances $t/\tau$ by $h = 2 \eta$, with momentum by $h = 2 \eta / (1 - \mu)$"
-MOMENTUM = Condition(
-    r"$0 \le \mu < 1$", lambda point: 0 <= point[mu] < 1, lambda point: point.__setitem__(mu, mpf(point.rng.random())), at(mu, 1)
-)
+
+
+def _draw_momentum(point) -> None:
+    point[mu] = mpf(point.rng.uniform(0, 0.95))  # what is expanded is in powers of h/(1 - mu)
+
+
+MOMENTUM = Condition(r"$0 \le \mu < 1$", lambda point: 0 <= point[mu] < 1, _draw_momentum, at(mu, 1))
 
 
 def defect(velocity: Any) -> Any:
