@@ -5,16 +5,30 @@ from itertools import product
 
 import numpy as np
 import pytest
+from flint import ctx
 from iclflow.theory import explicit, substitute
 from iclflow.theory.calculus.spectral import eigenvalue, indicator, over_directions
 from iclflow.theory.derivations.book import entries
+from iclflow.theory.derivations.points import DIGITS, Point, as_mpmath, value_at
 from iclflow.theory.equations import equation
 from iclflow.theory.notation import B, D, G, H, Lambda, M, N, P, R, T, a, lambda_, learned
-from iclflow.theory.results.landscape.completeness import B_ij, B_ji, Pi, a_i, a_j, eigenspace_conditions, lambda_i, lambda_j, m
+from iclflow.theory.results.landscape.completeness import (
+    B_ij,
+    B_ji,
+    Pi,
+    a_i,
+    a_j,
+    eigenspace_conditions,
+    lambda_i,
+    lambda_j,
+    m,
+    map_at_rest,
+)
 from iclflow.theory.results.landscape.fixed_points import Gamma, b, fixed_map_along, ridge
 from iclflow.theory.results.landscape.levels import loss_along
 from iclflow.theory.results.task.population import PAPER
 from iclflow.theory.results.task.regression import closed_loss, force
+from mpmath import mp, norm
 from sympy import Identity, Matrix, Rational, Sum, Trace, binomial, cancel, diag, eye, groebner, limit, oo, symbols, zeros
 
 NUMBERS = ("23", "24", "55", "56", "57", "59", "60", "83", "84", "C1", "C2", "C3", "T1", "T1a", "T1b", "T1c", "T1d", "T1e")
@@ -303,3 +317,18 @@ def test_random_roots_have_one_of_the_listed_maps():
         assert subset.sum() <= 2
         found.add(tuple(subset))
     assert len(found) >= 4
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_maps_at_rest_make_both_products_zero(size):
+    """Whatever the moments are; the roots of one loss have different ranks."""
+    with mp.workdps(DIGITS), ctx.workdps(DIGITS + 3):
+        point, ranks = Point.random(size, (), sizes={D: size}), set()
+        A, M_, Q = value_at((P, M, Lambda), point)
+        for _ in range(20):
+            map_ = as_mpmath(map_at_rest(point, A, M_, Q))
+            force_ = A - M_ * map_ * Q
+            assert norm(map_.T * force_) < 1e-20
+            assert norm(force_ * map_.T) < 1e-20
+            ranks.add(int(np.linalg.matrix_rank(np.array(map_.tolist(), dtype=float), tol=1e-9)))
+        assert len(ranks) > 1
