@@ -96,7 +96,7 @@ def square_root(point: Point, matrix=Lambda) -> Any:
     return commuting(vectors, [mpmath.sqrt(one) for one in values])
 
 
-@lru_cache(maxsize=1 << 10)
+@lru_cache(maxsize=1 << 12)
 def _largest_first(entries: tuple, size: int) -> tuple[list, list]:
     numbers = [mpmath.mpf((int(mantissa), int(exponent))) for mantissa, exponent in entries]
     values, vectors = mpmath.eigsy(mpmath.matrix([numbers[i * size : (i + 1) * size] for i in range(size)]))

@@ -48,9 +48,10 @@ def _draw_unseen(point) -> None:
 
 
 BEST = COVARIANCE * W_1.T * w_2  # E(y_q z) at e = 0
+MISSED = BEST - CROSS
 POSITIVE = Condition(r"$\mathbb{E}(\boldsymbol{zz}^\top)$ is positive definite", definite(COVARIANCE), made_definite(COVARIANCE))
 MINIMUM = satisfying(r"$\boldsymbol{e}=0$", {BEST: CROSS}, _draw_minimum)
-ERROR = Condition(r"$\boldsymbol{e}\ne0$", lambda point: norm(value_at(BEST - CROSS, point)) > 1e-20, outside=_draw_minimum)
+ERROR = Condition(r"$\boldsymbol{e}\ne0$", lambda point: norm(value_at(MISSED, point)) > 1e-20, outside=_draw_minimum)
 ERROR_LEFT = Line(_e, ":=", CROSS - COVARIANCE * W_1.T * w_2, "The correlation of the error with the features")
 
 
