@@ -38,7 +38,8 @@ def lines_over_seeds(subjects: Iterable[Subject], seeds: range) -> int:
         named = [one for one in usual | found if found.get(one) != usual.get(one) or found[one].startswith("fails")]
         print(f"seed {seed}: {len(found)} verdicts, {len(named)} that fail or are others than at seed 0", flush=True)
         for one in named:
-            print(f"    {one}: {usual.get(one)}, now {found.get(one)}", flush=True)
+            other = "" if found.get(one) == usual.get(one) else f"; at seed 0 {usual.get(one)}"
+            print(f"    {one}: {found.get(one)}{other}", flush=True)
         unlike += bool(named)
     return unlike
 
