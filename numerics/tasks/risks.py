@@ -124,7 +124,7 @@ def sampled_risks(
     root = task.eigenvectors * np.sqrt(task.eigenvalues)
     for start in range(0, count, BATCH):
         size = min(BATCH, count - start)
-        X = rng.standard_normal((size, task.context_length, task.dimension)) @ root.T
+        X = (rng.standard_normal((size * task.context_length, task.dimension)) @ root.T).reshape(size, -1, task.dimension)
         w, x_q = rng.standard_normal((size, task.dimension)), rng.standard_normal((size, task.dimension)) @ root.T
         noise = np.sqrt(task.noise_variance) * rng.standard_normal((size, task.context_length))
         y = np.einsum("pnd,pd->pn", X, w) + noise

@@ -6,6 +6,8 @@ a module share their runs, and stay together.
 
 import gc
 import signal
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -45,7 +47,9 @@ class Second(NamedTuple):
 @contextmanager
 def second_process(seed: int, numbers: Sequence[str] = ()) -> Iterator[Second]:
     """A second process, which proves these equations, by default all, while this one loads the claims, and then takes from the queue."""
-    context = get_context("spawn")
+    # a copy of this process has the equations already; a process that has threads, or may have, cannot be copied
+    copied = sys.platform == "linux" and threading.active_count() == 1 and "torch" not in sys.modules
+    context = get_context("fork" if copied and equations() else "spawn")
     (given, orders), taken, results = context.Pipe(duplex=False), context.Array("i", (0, 0, UNKNOWN)), context.Queue()
     process = context.Process(target=_help, args=(seed, numbers, given, taken, results), daemon=True)
     process.start()

@@ -115,7 +115,7 @@ def largest_product_score(left: np.ndarray, right: np.ndarray, mean: np.ndarray 
 
 
 @draws.remembered
-def _contexts(count: int = 200_000, seed: int = 31) -> np.ndarray:
+def _contexts(count: int = 100_000, seed: int = 31) -> np.ndarray:
     """Sample covariances of ``count`` contexts of the tilted task."""
     rng = draws.generator(seed)
     root = np.linalg.cholesky(TILTED.covariance)
@@ -127,7 +127,7 @@ def _contexts(count: int = 200_000, seed: int = 31) -> np.ndarray:
 @wrong("N + 1 for N", formulas.longer_context)
 @wrong("no 1/N", formulas.infinite_context)
 def squared_sample_covariance_sampled(second_moment) -> float:
-    """E(Lhat^2) over 200,000 contexts with tilted covariance, D = 3 and N = 5."""
+    """E(Lhat^2) over 100,000 contexts with tilted covariance, D = 3 and N = 5."""
     S = _contexts()
     return largest_score(S @ S, second_moment(TILTED))
 
@@ -135,7 +135,7 @@ def squared_sample_covariance_sampled(second_moment) -> float:
 @claim("31", method="Monte Carlo", theory=formulas.third_moment)
 @wrong("N + 1 for N", formulas.longer_context)
 def cubed_sample_covariance_sampled(third_moment) -> float:
-    """E(Lhat^3) over 200,000 contexts with tilted covariance, D = 3 and N = 5."""
+    """E(Lhat^3) over 100,000 contexts with tilted covariance, D = 3 and N = 5."""
     S = _contexts()
     return largest_score(S @ S @ S, third_moment(TILTED))
 

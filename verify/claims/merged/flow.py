@@ -86,7 +86,7 @@ def white_sigmoid_gaussian(scale) -> float:
 
 def _from_effective(scale: Callable[[np.ndarray, np.ndarray], float], w_init: float, seed: int, least: float = 0.1) -> float:
     run = white_flow_from_gaussian(w_init, seed)
-    t = np.linspace(0, run.times[-1], 1000)
+    t = np.linspace(0, run.times[-1], 300)
     sigma = np.trace(run.effective_map_at(t), axis1=1, axis2=2) / 4
     return float(np.abs(sigma - formulas.white_sigmoid(white_task(), t, scale(*run.initial.arrays)))[sigma >= least].max())
 

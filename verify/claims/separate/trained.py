@@ -157,7 +157,7 @@ def final_loss_trained(losses) -> float:
     return abs(QuadraticLoss.population(task).value(maps[-len(maps) // 10 :].mean(axis=0)) / losses(task)[-1] - 1)
 
 
-def _trained_together(networks: list, steps: int = 150, learning_rate: float = 0.05) -> list[TrainingRun]:
+def _trained_together(networks: list, steps: int = 60, learning_rate: float = 0.125) -> list[TrainingRun]:
     batch = draw_sequences(DEFAULT.task, 200, draws.torch_generator(1))
     return [train(n, fixed_set(batch), steps=steps, learning_rate=learning_rate, progress=False) for n in networks]
 

@@ -214,12 +214,12 @@ def small_heads_on_shared_tasks(growth) -> float:
 @wrong("K + 1 for K", {K: K + 1})
 @wrong("K - 1 for K", {K: K - 1})
 def waiting_over_draws(parts) -> float:
-    """The mean of the sum of 1/growth over 40,000 draws: eight tasks in three dimensions, three in eight."""
+    """The mean of the sum of 1/growth over 10,000 draws: eight tasks in three dimensions, three in eight."""
     root = np.diag(np.sqrt(SPECTRUM))
     scores = []
     for number, size in ((8, 3), (3, 8)):
         one = root**2 if size == 3 else np.eye(size)
-        squares = second_moments(drawn_tasks(40_000, number, size, 113) @ one)
+        squares = second_moments(drawn_tasks(10_000, number, size, 113) @ one)
         expected = parts["many"](one, size, number) if number > size else parts["few"](size, number)
         scores.append(largest_score((1 / squares).sum(axis=1), float(expected)))
     return max(scores)
