@@ -69,7 +69,7 @@ def merged_field_autograd(field) -> float:
     return _field_error(field, merged_weights(), ReducedMerged(merged_weights()))
 
 
-def _sampled_gradients(network: torch.nn.Module, chunks: int = 100, size: int = 400, seed: int = 10) -> np.ndarray:
+def _sampled_gradients(network: torch.nn.Module, chunks: int = 200, size: int = 500, seed: int = 10) -> np.ndarray:
     """Minus half the gradient of the mean squared error through attention on X, chunk by chunk of fresh sequences."""
     generator = draws.torch_generator(seed)
     rows = []
@@ -82,7 +82,7 @@ def _sampled_gradients(network: torch.nn.Module, chunks: int = 100, size: int = 
 @claim("10", method="Monte Carlo", theory=separate_field)
 @wrong("k q' for q k' in (19c)", lambda task, w: separate_field(task, w, transpose=False))
 def separate_field_sampled(field) -> float:
-    """The velocity against gradients through attention on 40,000 sequences."""
+    """The velocity against gradients through attention on 100,000 sequences."""
     w = separate_weights()
     small = w.unflatten(0.5 * w.flatten())
     return largest_score(_sampled_gradients(ReducedSeparate(small)), field(TASK, small).flatten())
@@ -100,7 +100,7 @@ def _blocks(v_bold: float, u: float) -> MergedAttention:
 def _block_gradients(v_bold: float, u: float) -> tuple[np.ndarray, np.ndarray]:
     """Sampled velocities of the bold v_i and of the u_i."""
     network = _blocks(v_bold, u)
-    rows = _sampled_gradients(network, size=200, seed=39).reshape(100, 2, H, D + 1, D + 1)
+    rows = _sampled_gradients(network, chunks=100, size=200, seed=39).reshape(100, 2, H, D + 1, D + 1)
     return rows[:, 0, :, -1, :-1].reshape(100, -1), rows[:, 1, :, -1, :-1].reshape(100, -1)
 
 
