@@ -7,6 +7,7 @@ from iclflow.numerics.tasks.regression import RegressionTask
 from iclflow.verify.training.sequences import assemble, draw_sequences
 
 TILTED = RegressionTask(covariance=[[0.9, 0.3], [0.3, 0.5]], context_length=6)
+DIAGONAL = RegressionTask(eigenvalues=[0.9, 0.2], context_length=6)
 
 
 def generator(seed=0):
@@ -21,13 +22,14 @@ def test_labels_are_linear_and_the_query_is_masked():
     assert torch.allclose(torch.einsum("pd,pd->p", w, X[:, :2, -1]), y, rtol=1e-8)
 
 
-def test_tokens_have_the_covariance_of_the_task():
+@pytest.mark.parametrize("task", [TILTED, DIAGONAL], ids=["tilted", "diagonal"])
+def test_tokens_have_the_covariance_of_the_task(task):
     """Within 4.5 standard errors; white noise in another basis, or the root transposed, is caught."""
-    X, _ = draw_sequences(TILTED, 20_000, generator(1))
+    X, _ = draw_sequences(task, 20_000, generator(1))
     x = X[:, :2].permute(0, 2, 1).reshape(-1, 2).numpy()
     products = x[:, :, None] * x[:, None, :]
     error = products.std(axis=0) / np.sqrt(len(x))
-    assert (np.abs(products.mean(axis=0) - TILTED.covariance) < 4.5 * error).all()
+    assert (np.abs(products.mean(axis=0) - task.covariance) < 4.5 * error).all()
 
 
 def test_task_vectors_are_standard_normal():
