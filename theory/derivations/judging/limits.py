@@ -76,11 +76,17 @@ def deviation_at(case: Case, point: Point) -> float | None:
     """
     order, (parameter, target) = case.line.order, _limit(case.line)
     power = float(order or 0) if order is None or isinstance(order, int | float | sympy.Number) else None
+
+    def scale(place: Any) -> Any:
+        if power is not None:
+            return place**-power
+        there = sympy.Float(place if target == sympy.oo else 1 / place, DIGITS)
+        return abs(value_at(order.subs(parameter, there), point))
+
     last, far, near = min(PLACES, 24 / abs(power or 1)), (0, 1), (0, 1)
     for place in (mpmath.mpf(10) ** (last * k / PLACES) for k in range(PLACES, 0, -1)):
         error = _error(case, point, parameter, place if target == sympy.oo else _number(target) + 1 / place)
-        at = sympy.Float(place if target == sympy.oo else 1 / place, DIGITS)
-        far, near = near, (error, place**-power if power is not None else abs(value_at(order.subs(parameter, at), point)))
+        far, near = near, (error, scale(place))
         if far[0] > VISIBLE:
             break
     if max(far[0], near[0]) <= VISIBLE:
