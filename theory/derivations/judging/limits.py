@@ -81,7 +81,7 @@ def deviation_at(case: Case, point: Point) -> float | None:
         if power is not None:
             return place**-power
         there = sympy.Float(place if target == sympy.oo else 1 / place, DIGITS)
-        return abs(value_at(order.subs(parameter, there), point))
+        return abs(value_at(sympy.sympify(order).subs(parameter, there), point))
 
     last, far, near = min(PLACES, 24 / abs(power or 1)), (0, 1), (0, 1)
     for place in (mpmath.mpf(10) ** (last * k / PLACES) for k in range(PLACES, 0, -1)):
