@@ -11,6 +11,7 @@ from typing import Any
 
 import sympy
 from sympy import BlockMatrix, MatrixBase, MatrixExpr, Trace
+from sympy.functions.combinatorial.factorials import CombinatorialFunction
 from sympy.functions.elementary.hyperbolic import HyperbolicFunction, InverseHyperbolicFunction
 from sympy.functions.elementary.trigonometric import TrigonometricFunction
 
@@ -49,7 +50,7 @@ def vanishes(expression: Any) -> bool:
     if expression.is_number and not expression.free_symbols:
         if expression.is_Rational:
             return False
-        return bool(sympy.simplify(expression) == 0)
+        return zero_as_rational(expression) is True or bool(sympy.simplify(expression) == 0)
     if expression.has(sympy.Derivative, sympy.Integral, sympy.Limit):
         expression = expression.doit()
     expression = _sums_apart(expression)
@@ -63,7 +64,11 @@ def vanishes(expression: Any) -> bool:
             return True
     within = [one for one in expression.atoms(sympy.log, sympy.Pow) if isinstance(one, sympy.log) or one.exp.is_integer is False]
     expression = expression.xreplace({one: one.func(sympy.factor(one.args[0]), *one.args[1:]) for one in within})
-    return sympy.powsimp(_numerator(sympy.gammasimp(sympy.hyperexpand(expression)))) == 0
+    if expression.has(sympy.hyper, sympy.meijerg):
+        expression = sympy.hyperexpand(expression)
+    if expression.has(sympy.gamma, sympy.beta, CombinatorialFunction):
+        expression = sympy.gammasimp(expression)
+    return sympy.powsimp(_numerator(expression)) == 0
 
 
 def require_zero(*residuals: sympy.Expr) -> None:
