@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from multiprocessing import get_context
+from multiprocessing.context import SpawnContext
 from queue import Empty
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ...theory.equations import equations
 from ..claims.book import Claim, load
@@ -47,9 +48,11 @@ class Second(NamedTuple):
 @contextmanager
 def second_process(seed: int, numbers: Sequence[str] = ()) -> Iterator[Second]:
     """A second process, which proves these equations, by default all, while this one loads the claims, and then takes from the queue."""
-    # a copy of this process has the equations already; a process that has threads, or may have, cannot be copied
-    copied = sys.platform == "linux" and threading.active_count() == 1 and "torch" not in sys.modules
-    context = get_context("fork" if copied and equations() else "spawn")
+    # Linux can copy a process with the equations in it, but not safely one with threads, which NumPy and PyTorch may start.
+    alone = threading.active_count() == 1 and "numpy" not in sys.modules
+    if copied := sys.platform == "linux" and alone:
+        equations()
+    context = cast(SpawnContext, get_context("fork" if copied else "spawn"))  # either starts processes in the same way
     (given, orders), taken, results = context.Pipe(duplex=False), context.Array("i", (0, 0, UNKNOWN)), context.Queue()
     process = context.Process(target=_help, args=(seed, numbers, given, taken, results), daemon=True)
     process.start()
