@@ -16,7 +16,8 @@ from functools import lru_cache
 from typing import Any
 
 import mpmath
-from flint import arb_mat
+from flint import arb_mat, ctx
+from mpmath import mp
 from sympy.tensor.indexed import IndexedBase
 
 from ..calculus.spectral import eigenvalue, indicator, moment
@@ -24,7 +25,7 @@ from ..notation import Lambda, M, N, P, T, a, e, lambda_, learned
 from .conditions import Condition
 from .judging.trial import distance
 from .matrix_forms import stacked
-from .points import Point, as_arb, as_mpmath, ball_at
+from .points import DIGITS, Point, as_arb, as_mpmath, ball_at
 
 Draw = Callable[[Point], Any]
 Moments = Callable[[Point], None]  # sets M and its eigenvalues a_d
@@ -98,10 +99,11 @@ def square_root(point: Point, matrix=Lambda) -> Any:
 
 @lru_cache(maxsize=1 << 12)
 def _largest_first(entries: tuple, size: int) -> tuple[list, list]:
-    numbers = [mpmath.mpf((int(mantissa), int(exponent))) for mantissa, exponent in entries]
-    values, vectors = mpmath.eigsy(mpmath.matrix([numbers[i * size : (i + 1) * size] for i in range(size)]))
-    order = sorted(range(size), key=lambda d: -values[d])
-    return [values[d] for d in order], [arb_mat(vectors[:, d]) for d in order]
+    with mp.workdps(DIGITS), ctx.workdps(DIGITS + 3):  # whoever asks first: what is kept is also for those who need all digits
+        numbers = [mpmath.mpf((int(mantissa), int(exponent))) for mantissa, exponent in entries]
+        values, vectors = mpmath.eigsy(mpmath.matrix([numbers[i * size : (i + 1) * size] for i in range(size)]))
+        order = sorted(range(size), key=lambda d: -values[d])
+        return [values[d] for d in order], [arb_mat(vectors[:, d]) for d in order]
 
 
 def second_moment(point: Point) -> None:
