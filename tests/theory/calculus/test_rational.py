@@ -13,8 +13,9 @@ DECIDED = (
     (1 / (x * y) - (1 / x - 1 / y) / (y - x), True),
     ((x + y) ** 3 / x - x**2 - 3 * x * y - 3 * y**2 - y**3 / x, True),
     (inner**3 - (1 + cbrt(x)) * inner, True),  # a root within a root
-    (inner**6 - 1 - 3 * cbrt(x) - 3 * cbrt(x) ** 2 - x, True),
-    (x ** (n / 2) * x ** (n / 3) - x ** (5 * n / 6), True),
+    (inner**7 - (1 + 3 * cbrt(x) + 3 * cbrt(x) ** 2 + x) * inner, True),
+    (sqrt(1 + 1 / x) ** 3 - (1 + 1 / x) * sqrt(1 + 1 / x), True),  # the root of a fraction
+    ((x ** (n / 2) + x ** (n / 3)) ** 2 - x**n - 2 * x ** (5 * n / 6) - x ** (2 * n / 3), True),
     ((sqrt(2) + 1) * (sqrt(2) - 1) - 1, True),
     ((exp(x) - exp(-x)) * (exp(x) + exp(-x)) - exp(2 * x) + exp(-2 * x), True),
     (log(x) ** 2 - (log(x) - 1) * (log(x) + 1) - 1, True),
@@ -25,7 +26,9 @@ DECIDED = (
     (x - pi, None),
     (x - Float("0.5"), None),
     (x + oo, None),
-    ((x - y) / Add(sqrt(2) * sqrt(2 * x), -2 * sqrt(x), evaluate=False), None),  # its denominator is 0
+    (1 / Add(x, -x, evaluate=False), None),
+    (x ** (10**30) - x, False),
+    ((x + y) ** (10**30) - x, None),  # too high a power of a sum
     (Symbol("A", commutative=False) * x, None),
 )
 
