@@ -5,7 +5,7 @@ the statement. ``holds()`` is exact zero of the difference.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, wraps
 from graphlib import TopologicalSorter
@@ -236,6 +236,30 @@ def _under(side: Any, task: Any) -> Any:
     return side.xreplace({one: task.E(one.args[0], given=tuple(one.given)) for one in heads if not one.args[1].value}) if heads else side
 
 
+class Parts(Mapping[str, Any]):
+    """{part: right side}, each written when it is first asked for."""
+
+    def __init__(self, typed: Mapping[str, Callable[[], Any]]):
+        self.typed, self.written = typed, {}
+
+    def __getitem__(self, part: str) -> Any:
+        if part not in self.written:
+            self.written[part] = self.typed[part]()
+        return self.written[part]
+
+    def __contains__(self, part: object) -> bool:
+        return part in self.typed
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.typed)
+
+    def __len__(self) -> int:
+        return len(self.typed)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+
 def _parts(statement: Any) -> Mapping[str, Any]:
     return statement if isinstance(statement, Mapping) else {"": statement}
 
@@ -309,7 +333,7 @@ def register(
         def derivation(*task: Any) -> Derivation:
             return Derivation.by(*function(*task))
 
-        typed = parts.get("") or (lambda: {part: one() for part, one in parts.items()})
+        typed = parts.get("") or (lambda: Parts(parts))
         given, notes = (said.get((what,), ()) for what in ("given", "note"))
         _add(Equation(number, title, kind, section, None, typed, conditions_of(given), said.get(("erratum",)), derivation, given, notes))
         return derivation

@@ -5,7 +5,7 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 
 import pytest
-from iclflow.theory.derivations.registry import define, erratum, register, rests_on, states
+from iclflow.theory.derivations.registry import Parts, define, erratum, register, rests_on, states
 from iclflow.theory.equations import equation, equations
 
 
@@ -89,3 +89,11 @@ def test_a_derivation_in_full_holds_every_line_once_and_uses_only_what_stands_be
     assert any(re.search(r"\[by \d+, \d+", line) for line in reasons)
     assert rf"\tag{{{len(whole.lines)}}}" in whole.latex()
     assert whole.markdown().count(r"\begin{aligned}") == len(whole.entries)
+
+
+def test_a_part_is_written_when_it_is_asked_for():
+    written = []
+    parts = Parts({part: lambda part=part: written.append(part) or part.upper() for part in ("first", "second")})
+    assert (list(parts), len(parts), "second" in parts, written) == (["first", "second"], 2, True, [])
+    assert (parts["second"], parts["second"], written) == ("SECOND", "SECOND", ["second"])
+    assert repr(parts) == repr({"first": "FIRST", "second": "SECOND"})
