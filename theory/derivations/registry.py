@@ -256,6 +256,9 @@ class Parts(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self.typed)
 
+    def __or__(self, other: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self, **other}
+
     def __repr__(self) -> str:
         return repr(dict(self))
 

@@ -97,3 +97,4 @@ def test_a_part_is_written_when_it_is_asked_for():
     assert (list(parts), len(parts), "second" in parts, written) == (["first", "second"], 2, True, [])
     assert (parts["second"], parts["second"], written) == ("SECOND", "SECOND", ["second"])
     assert repr(parts) == repr({"first": "FIRST", "second": "SECOND"})
+    assert parts | {"first": 1} == {"first": 1, "second": "SECOND"}
