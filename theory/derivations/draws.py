@@ -48,8 +48,9 @@ def singular_values(matrix: Any) -> list:
 def is_positive_definite(matrix: Any) -> bool:
     """Are all eigenvalues of a symmetric matrix above 1e-20, and so not zero but for rounding?"""
     matrix = as_arb(matrix)
-    shifted = arb_mat(matrix.nrows(), matrix.nrows(), 1e-20) - matrix  # its eigenvalues, all real, are negative if no coefficient is
-    return all(one > 0 for one in shifted.charpoly().coeffs())
+    with ctx.workdps(5 * DIGITS):  # a coefficient is a sum of products of all eigenvalues, which may lie far apart
+        shifted = arb_mat(matrix.nrows(), matrix.nrows(), 1e-20) - matrix  # its eigenvalues, all real, are negative if no coefficient is
+        return all(one > 0 for one in shifted.charpoly().coeffs())
 
 
 def definite(*letters: Any) -> Callable[[Point], bool]:

@@ -17,7 +17,19 @@ from iclflow.theory.derivations.points import DIGITS, Point, as_arb
 from iclflow.theory.notation import D, Lambda, M
 from mpmath import diag, matrix, mp, mpf, qr
 
-SPECTRA = ([2], [-1], [0], [3, 3, 3], [1, 2, mpf(10) ** -12], [1, 2, -(mpf(10) ** -12)], [0, 1, 2], [5, 0, 0, -1], [1, 2, 3, 4, 5, 6])
+FAR_APART = [mpf(10) ** k for k in range(-5, 4)]
+SPECTRA = (
+    [2],
+    [-1],
+    [0],
+    [3, 3, 3],
+    [1, 2, mpf(10) ** -12],
+    [1, 2, -(mpf(10) ** -12)],
+    [0, 1, 2],
+    [5, 0, 0, -1],
+    [1, 2, 3, 4, 5, 6],
+    FAR_APART,
+)
 
 
 @pytest.fixture(autouse=True)
