@@ -47,15 +47,13 @@ def vanishes(expression: Any) -> bool:
     expression = sympy.sympify(expression)
     if expression == 0:
         return True
-    if expression.is_number and not expression.free_symbols:
-        if expression.is_Rational:
-            return False
-        return zero_as_rational(expression) is True or bool(sympy.simplify(expression) == 0)
     if expression.has(sympy.Derivative, sympy.Integral, sympy.Limit):
         expression = expression.doit()
     expression = _sums_apart(expression)
     if (decided := zero_as_rational(_powers_apart(expression))) is not None:
         return decided
+    if expression.is_number:
+        return bool(sympy.simplify(expression) == 0)
     if _numerator(expression) == 0:
         return True
     if expression.has(HyperbolicFunction, InverseHyperbolicFunction, TrigonometricFunction):

@@ -96,7 +96,7 @@ class _Parts:
                     by_power[times][*powers[:place], left, *powers[place + 1 :]] = coefficient
                 (top, bottom), most = self.over(letter[0]), max(by_power)
                 lower = {times: polynomial.context().from_dict(terms) for times, terms in by_power.items()}
-                polynomial = sum((one * top**times * bottom ** (most - times) for times, one in lower.items()), self.one - self.one)
+                polynomial = sum((one * top**times * bottom ** (most - times) for times, one in lower.items()), 0 * self.one)
         return polynomial
 
 
