@@ -174,8 +174,11 @@ def _holds_at(statement: Any, point: Point) -> bool:
 
 def _implied(case: Case, meets: Callable | None = None, back: bool = False) -> Verdict:
     """The verdict on premise => conclusion or, ``back``, on the converse."""
-    names, count = ("conclusion", "premise") if back else ("premise", "conclusion"), 0
-    for point, met in _where(case, *(getattr(case.line, side) for side in ("left", "right")[:: -1 if back else 1]), meets):
+    line, names, count = case.line, ("premise", "conclusion"), 0
+    sides = (line.left, line.right)
+    if back:
+        names, sides = names[::-1], sides[::-1]
+    for point, met in _where(case, *sides, meets):
         count += 1
         if not met:
             return Verdict("fails", f"a point meets the {names[0]} and not the {names[1]}", None, point)
